@@ -1,0 +1,45 @@
+"""raynd: MXNet-compatible arrays and deep learning on Ray actors (``import raynd as mx``).
+
+Submodules load on first use, so that a device's actor, which needs only the operators and the worker, stays small.
+"""
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+_MODULES = {
+    "np": "numpy", "numpy": "numpy", "npx": "numpy_extension", "numpy_extension": "numpy_extension",
+    "nd": "ndarray", "ndarray": "ndarray", "autograd": "autograd", "gluon": "gluon", "random": "random",
+    "init": "initializer", "initializer": "initializer", "optimizer": "optimizer", "lr_scheduler": "lr_scheduler",
+    "kv": "kvstore", "kvstore": "kvstore", "engine": "engine", "device": "device", "context": "context",
+    "base": "base", "util": "util", "runtime": "runtime", "test_utils": "test_utils", "errors": "errors",
+    "error": "errors", "metric": "gluon.metric", "memory": "memory",
+}
+_NAMES = {
+    "Device": "device", "Context": "device", "cpu": "device", "gpu": "device", "cpu_pinned": "device",
+    "cpu_shared": "device", "current_device": "device", "current_context": "device", "default_context": "device",
+    "MXNetError": "errors", "DeviceLostError": "errors",
+    "init_runtime": "session", "shutdown": "session", "devices": "session", "num_gpus": "session",
+    "gpu_memory_info": "memory", "memory_stats": "memory", "empty_cache": "memory",
+    "waitall": "engine", "NDArray": "ndarray",
+    "set_np": "util", "reset_np": "util", "is_np_array": "util", "is_np_shape": "util", "use_np": "util",
+    "np_shape": "util", "np_array": "util", "use_np_array": "util", "use_np_shape": "util",
+}
+
+
+def __getattr__(name):
+    if name in _MODULES:
+        value = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+        if name == "init":                    # both the initializers (mx.init.Xavier) and a call (mx.init(mode=...))
+            value = importlib.import_module(f"{__name__}.session").callable_module(value)
+    elif name in _NAMES:
+        value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'raynd' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_MODULES, *_NAMES})

@@ -1,0 +1,588 @@
+"""From a call on proxies to a command on a device: buffers, the dispatch cache, operator calls, the tape's nodes.
+
+A proxy is ``(Buffer, offset, spec)``. A :class:`Buffer` is a cell holding the :class:`Content` that is its present
+value; a Content owns one id of the device's table and frees it when it dies. Views share the Buffer, so a write
+through one is seen by all; what a tape has saved is the Content. A write to a Content that a tape holds first gives
+the Buffer a new one (an ALIAS, copied only if need be), so gradients are always those of the recorded values.
+
+:func:`invoke` is the hot path. Its key is the operator, attributes and input specs; a hit costs a dictionary lookup,
+an id, an append and a proxy. All exceptional states (another device, a host array not yet sent, recording of a
+program, a lost device) are arranged to miss in that lookup.
+"""
+from __future__ import annotations
+
+import contextvars
+import itertools
+import secrets
+import sys
+import threading
+from functools import lru_cache
+
+import numpy
+
+from . import protocol
+from .device import as_device
+from .engine import BIG, INTERNAL, engine, next_id
+from .errors import ArgumentError, DeviceError, MXNetError, ShapeError, TraceError
+from .ops import registry
+from .spec import ArraySpec, as_dtype, encode_spec, spec
+
+_getframe = sys._getframe
+_getrefcount = sys.getrefcount
+next_seq = itertools.count(1).__next__
+
+
+class Content:
+    """One id of a device's table. Freed by appending the id to the queue's deque: no lock, no send."""
+    __slots__ = ("id", "pending")
+
+    def __init__(self, number, pending):
+        self.id, self.pending = number, pending
+
+    def __del__(self):
+        self.pending.append(self.id)
+
+
+class Buffer:
+    """The cell that views share: the present :class:`Content`, and the queue of the device that holds it."""
+    __slots__ = ("content", "queue")
+
+    def __init__(self, content, queue):
+        self.content, self.queue = content, queue
+
+
+class Scope:
+    """Modes of the running thread: recording a tape, training, and the program being traced. Immutable by custom:
+    a context manager installs a changed copy."""
+    __slots__ = ("recording", "training", "trace")
+
+    def __init__(self, recording=False, training=False, trace=None):
+        self.recording, self.training, self.trace = recording, training, trace
+
+
+scope_var: contextvars.ContextVar = contextvars.ContextVar("raynd_scope")
+_DEFAULT_SCOPE = Scope()
+
+
+def scope() -> Scope:
+    """The modes of this thread."""
+    return scope_var.get(_DEFAULT_SCOPE)
+
+
+class Proxy:
+    """Base of both array classes. ``_offset`` is None for a whole buffer, else the first element of a view.
+    ``_entry`` is where the value stands on the tape: None, ``(node, output)``, or a ``Leaf`` of autograd."""
+    __slots__ = ("_buffer", "_offset", "_spec", "_entry", "__weakref__")
+
+    def __init__(self, buffer, array_spec, offset=None):
+        self._buffer = buffer
+        self._offset = offset
+        self._spec = array_spec
+        self._entry = None
+
+    def _wire(self):
+        """The wire argument of this proxy."""
+        number = self._buffer.content.id
+        return number if self._offset is None else (number, self._offset, self._spec.shape)
+
+
+class PlaceholderScalar:
+    """A Python scalar while a program is recorded: it may be an operand, its value is not known."""
+    __slots__ = ("id", "type", "trace")
+
+    def __init__(self, number, scalar_type, trace):
+        self.id, self.type, self.trace = number, scalar_type, trace
+
+    def _refuse(self, *_):
+        raise TraceError("the value of a Python scalar is not known while a program is recorded")
+
+    __bool__ = __float__ = __int__ = __index__ = _refuse
+
+
+class Call:
+    """A prepared call on the driver: operator, specs, attributes, and what its gradient needs (filled on demand)."""
+    __slots__ = ("op", "in_specs", "out_specs", "attrs", "attr_key", "into", "code", "nbytes", "big", "single",
+                 "plans", "key", "__weakref__")
+
+    def __init__(self, op, in_specs, out_specs, attrs, attr_key, into, code):
+        self.op, self.in_specs, self.out_specs = op, in_specs, out_specs
+        self.attrs, self.attr_key, self.into, self.code = attrs, attr_key, into, code
+        self.nbytes = sum(s.nbytes for s in out_specs)
+        self.big = self.nbytes >= BIG
+        self.single = len(out_specs) == 1
+        self.plans = {}
+
+    @property
+    def mutates(self):
+        """Indices of the inputs this call updates."""
+        return self.op.mutates
+
+    def describe(self):
+        """'multiply(float32[2, 3], float)' for messages."""
+        args = [s.__name__ if isinstance(s, type) else repr(s) for s in self.in_specs]
+        args += [f"{k}={v!r}" for k, v in self.attrs.items() if v is not None and k != "train"]
+        return f"{self.op.name}({', '.join(args)})"
+
+    def define(self, queue):
+        """Make the device know this call (FIFO order makes it known before its first use)."""
+        if self.code in queue.known:
+            return
+        if not queue.tracing:
+            queue.push((protocol.PREPARE, self.code, self.op.name, tuple(encode_spec(s) for s in self.in_specs),
+                        tuple(encode_spec(s) for s in self.out_specs), self.attrs,
+                        None if self.into is None else tuple(d.name for d in self.into)), "prepare")
+        queue.known[self.code] = self
+
+
+_CALLS: dict = {}                    # key -> Call, for all queues
+_MAX_CALLS = 50000
+
+# -- normalising ---------------------------------------------------------------------------------------------------
+
+_PLAIN = (int, float, bool, str, type(None), complex)
+
+
+def freeze(value):
+    """An attribute value in canonical, hashable, picklable form: lists become tuples, dtypes their names, NumPy
+    numbers Python ones."""
+    t = type(value)
+    if t in _PLAIN:
+        return value
+    if t is tuple or t is list:
+        return tuple([freeze(v) for v in value])
+    if isinstance(value, numpy.dtype):
+        return value.name
+    if isinstance(value, type):
+        return as_dtype(value).name
+    if isinstance(value, (numpy.bool_, numpy.integer, numpy.floating)):
+        return value.item()
+    if t is slice:
+        return ("slice", freeze(value.start), freeze(value.stop), freeze(value.step))
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, Proxy):
+        raise ArgumentError("an array was given where the function takes a plain value")
+    if hasattr(value, "dtype") and not hasattr(value, "__array__"):
+        return as_dtype(value.dtype).name
+    raise ArgumentError(f"{value!r} of type {t.__name__} is not accepted as an attribute")
+
+
+def typed(value):
+    """``value`` with its types, since 1, 1.0 and True hash alike."""
+    t = type(value)
+    if t is tuple:
+        return tuple([typed(v) for v in value])
+    return (t, value) if t in (int, float, bool, complex) else value
+
+
+_class_hook: list = []               # [np.ndarray], set by raynd.ndarray when it is imported
+
+
+def array_class():
+    """The class of arrays that operators without array inputs make: ``np.ndarray``."""
+    return _class_hook[0]
+
+
+_record_hook: list = []              # [function(call, inputs, outputs)], set by raynd.autograd
+
+
+# -- the hot path --------------------------------------------------------------------------------------------------
+
+_NO_ATTRS = ()
+_get_scope = scope_var.get
+
+
+def invoke(op, inputs, attrs=_NO_ATTRS):
+    """Run operator ``op`` on ``inputs`` (proxies, Python scalars, or None for an absent optional one).
+
+    ``attrs``: an empty tuple, or a dict of attributes in canonical form (see :func:`freeze`) with all of the
+    operator's names. Returns a proxy, or a tuple of proxies, of the class of the first array.
+    """
+    key = [op]
+    wires = []
+    queue = None
+    for x in inputs:
+        if isinstance(x, Proxy):
+            buffer = x._buffer
+            if queue is None:
+                queue = buffer.queue
+                first = x
+            elif buffer.queue is not queue:
+                return invoke(op, align(op, inputs), attrs)
+            key.append(x._spec)
+            number = buffer.content.id
+            wires.append(number if x._offset is None else (number, x._offset, x._spec.shape))
+        else:
+            key.append(type(x))
+            wires.append((x,))
+    if attrs:
+        key.append(typed(tuple(attrs.values())))
+    modes = _get_scope(_DEFAULT_SCOPE)
+    if op.train:
+        key.append(modes.training)
+    key = tuple(key)
+    if queue is None:
+        raise ArgumentError(f"{op.name} needs at least one array among its arguments, got {inputs!r}")
+    call = queue.calls.get(key)
+    if call is None:
+        ready = settle(op, inputs, queue)
+        if ready is not None:
+            return invoke(op, ready, attrs)
+        call = prepare_call(op, inputs, attrs, queue, key, modes)
+    if op.draws:
+        wires.append(draw_wire(queue))
+    if op.mutates:
+        wires = mutable_wires(op, inputs, wires)
+    frame = _getframe(1)
+    while INTERNAL[frame.f_code]:
+        frame = frame.f_back
+    pending = queue.pending
+    cls = type(first)
+    if call.single:
+        number = next_id()
+        pending.append(((call.code, tuple(wires), number), call, frame.f_code, frame.f_lasti))
+        result = cls(Buffer(Content(number, pending), queue), call.out_specs[0])
+        outputs = (result,)
+    else:
+        numbers = tuple([next_id() for _ in call.out_specs])
+        pending.append(((call.code, tuple(wires), numbers), call, frame.f_code, frame.f_lasti))
+        result = outputs = tuple([cls(Buffer(Content(n, pending), queue), s)
+                                  for n, s in zip(numbers, call.out_specs)])
+    if modes.recording:
+        for x in inputs:
+            if isinstance(x, Proxy) and x._entry is not None:
+                _record_hook[0](call, inputs, outputs)
+                break
+    if call.big:
+        queue.big += call.nbytes
+    if not queue.commands_outstanding or len(pending) >= queue.limit or queue.big:
+        queue.kick()
+    return result
+
+
+def create(op, attrs, device=None, cls=None):
+    """Run an operator without array inputs on ``device`` (None: the current one)."""
+    modes = scope()
+    if modes.trace is not None and (device is None or as_device(device) == modes.trace.device):
+        queue = modes.trace
+    else:
+        queue = engine.queue(as_device(device))
+    queue.check()
+    key = (op, typed(tuple(attrs.values())), *([modes.training] if op.train else ()))
+    call = queue.calls.get(key) or prepare_call(op, (), attrs, queue, key, modes)
+    wires = (draw_wire(queue),) if op.draws else ()
+    return emit(queue, call, wires, cls or array_class())
+
+
+def emit(queue, call, wires, cls):
+    """Append a call whose outputs are new arrays; returns one proxy or a tuple."""
+    frame = _getframe(1)
+    while INTERNAL[frame.f_code]:
+        frame = frame.f_back
+    pending = queue.pending
+    numbers = [next_id() for _ in call.out_specs]
+    pending.append(((call.code, wires, numbers[0] if call.single else tuple(numbers)), call, frame.f_code,
+                    frame.f_lasti))
+    outputs = tuple([cls(Buffer(Content(n, pending), queue), s) for n, s in zip(numbers, call.out_specs)])
+    if call.big:
+        queue.big += call.nbytes
+    queue.kick()
+    return outputs[0] if call.single else outputs
+
+
+def invoke_into(op, inputs, attrs, targets):
+    """Run ``op`` and write its outputs to existing arrays (``out=``, ``+=``). Returns the targets.
+
+    The result's shape must be the target's; its dtype is cast to the target's.
+    """
+    modes = scope()
+    if modes.recording and any(isinstance(x, Proxy) and x._entry is not None for x in (*inputs, *targets)):
+        raise MXNetError("in-place operations (out=, +=, x[...] =) are not supported while recording with autograd")
+    array = next((x for x in inputs if isinstance(x, Proxy)), None)
+    queue = (array or targets[0])._buffer.queue
+    inputs = settle(op, inputs, queue) or inputs
+    targets = tuple(materialised(t) for t in targets)
+    array = next((x for x in inputs if isinstance(x, Proxy)), None)
+    queue = (array or targets[0])._buffer.queue
+    for x in (*inputs, *targets):
+        if isinstance(x, Proxy) and x._buffer.queue is not queue:
+            raise device_mismatch(op, [x for x in (*inputs, *targets) if isinstance(x, Proxy)])
+    into = tuple([t._spec.dtype for t in targets])
+    key = (op, "into", into, tuple([x._spec if isinstance(x, Proxy) else type(x) for x in inputs]),
+           typed(tuple(attrs.values())) if attrs else (), modes.training if op.train else None)
+    call = queue.calls.get(key) or prepare_call(op, inputs, attrs, queue, key, modes, into)
+    for target, out in zip(targets, call.out_specs):
+        if target._spec.shape != out.shape:
+            raise ShapeError(f"out= of {op.name} has shape {target._spec.shape}, the result has shape {out.shape}")
+    wires = [wire_of(x) for x in inputs]
+    if op.draws:
+        wires.append(draw_wire(queue))
+    code, instruction = where()
+    outs = tuple([writable_wire(t, op.inplace) for t in targets])
+    queue.pending.append(((call.code, tuple(wires), outs), call, code, instruction))
+    if call.big:
+        queue.big += call.nbytes
+    queue.kick()
+    return targets
+
+
+def where():
+    """(code, instruction) of the user's frame."""
+    frame = _getframe(1)
+    while frame is not None and INTERNAL[frame.f_code]:
+        frame = frame.f_back
+    return (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
+
+
+def wire_of(x):
+    """The wire argument of an input."""
+    return x._wire() if isinstance(x, Proxy) else (x,)
+
+
+# -- the slow path -------------------------------------------------------------------------------------------------
+
+
+def prepare_call(op, inputs, attrs, queue, key, modes, into=None) -> Call:
+    """Find or make the Call of ``key``, tell the device, and cache it in the queue."""
+    queue.check()
+    call = _CALLS.get(key)
+    if call is None:
+        in_specs = []
+        for i, x in enumerate(inputs):
+            if isinstance(x, Proxy):
+                in_specs.append(x._spec)
+            elif isinstance(x, PlaceholderScalar):
+                in_specs.append(x.type)
+            elif x is None and (op.variadic or op.inputs[i] in op.optional):
+                in_specs.append(type(None))
+            elif type(x) in (int, float, bool):
+                in_specs.append(type(x))
+            else:
+                raise ArgumentError(f"{op.name}: argument {i + 1} must be an array or a number, "
+                                    f"not {type(x).__name__}")
+        try:
+            out = op.infer(*[None if s is type(None) else s for s in in_specs], **dict(attrs or {}))
+        except (MXNetError, TraceError):
+            raise
+        except (ValueError, TypeError, IndexError) as error:
+            from .errors import dual
+            raise dual(type(error))(f"{op.name}: {error}") from None
+        if op.train:
+            attrs = {**(attrs or {}), "train": modes.training}
+        outs = () if out is None else (out,) if isinstance(out, ArraySpec) else tuple(out)
+        attr_key = None
+        call = Call(op, tuple(in_specs), outs, dict(attrs or {}), attr_key, into, engine.next_code())
+        if not any(isinstance(x, PlaceholderScalar) for x in inputs):
+            if len(_CALLS) > _MAX_CALLS:
+                _CALLS.clear()
+            _CALLS[key] = call
+    call.define(queue)
+    if not any(isinstance(x, PlaceholderScalar) for x in inputs):
+        if len(queue.calls) > _MAX_CALLS:
+            queue.calls.clear()
+        queue.calls[key] = call
+    return call
+
+
+def device_mismatch(op, arrays):
+    """The error of arrays on different devices in one operator."""
+    names = []
+    for a in arrays:
+        name = str(a._buffer.queue.device)
+        if name not in names:
+            names.append(name)
+    return DeviceError(f"{getattr(op, 'name', op)}: arrays on different devices: {' and '.join(names)}; bring them to "
+                       f"one, for example x.to_device(mx.{names[0]})")
+
+
+def align(op, inputs):
+    """Inputs of more than one queue, brought to one if that is no copy between devices: host arrays not yet sent go
+    to their device, arrays met while a program is recorded become inputs of it."""
+    inputs = [materialised(x) if isinstance(x, Proxy) and not x._buffer.queue.tracing else x for x in inputs]
+    arrays = [x for x in inputs if isinstance(x, Proxy)]
+    trace = next((x._buffer.queue for x in arrays if x._buffer.queue.tracing), None)
+    if trace is not None:
+        inputs = [trace.capture(x) if isinstance(x, Proxy) and x._buffer.queue is not trace else x for x in inputs]
+    arrays = [x for x in inputs if isinstance(x, Proxy)]
+    if any(a._buffer.queue is not arrays[0]._buffer.queue for a in arrays):
+        raise device_mismatch(op, arrays)
+    return inputs
+
+
+def settle(op, inputs, queue):
+    """On a cache miss: inputs in a form that can be dispatched if they are not yet, else None."""
+    changed = False
+    result = []
+    for x in inputs:
+        if isinstance(x, Proxy):
+            new = materialised(x)
+            changed = changed or new is not x
+        elif isinstance(x, (numpy.bool_, numpy.integer, numpy.floating)):
+            new = x.item()
+            changed = True
+        elif isinstance(x, PlaceholderScalar) or x is None or type(x) in (int, float, bool):
+            new = x
+        elif isinstance(x, (int, float)):        # subclasses (enum members, numpy.float64) are plain numbers
+            new = int(x) if isinstance(x, int) else float(x)
+            changed = True
+        else:
+            new = x
+        result.append(new)
+    return result if changed else None
+
+
+def materialised(x):
+    """``x`` with its contents on their device: a staged host array is sent now."""
+    buffer = x._buffer
+    if isinstance(buffer.queue, HostQueue):
+        buffer.queue.materialise(buffer)
+    return x
+
+
+class Draws:
+    """The random state: one seed, and how many draws each device has made."""
+
+    def __init__(self):
+        self.seed, self.seeds, self.counters, self.lock = secrets.randbits(32), {}, {}, threading.Lock()
+
+    def take(self, device, count=1) -> tuple:
+        """The operand of the next draw (or ``count`` draws) on ``device``: (seed, number of the first)."""
+        with self.lock:
+            number = self.counters.get(device, 0)
+            self.counters[device] = number + count
+            return self.seeds.get(device, self.seed), number
+
+    def reset(self, seed, device=None):
+        """Start counting draws anew from ``seed``, on all devices or on one."""
+        with self.lock:
+            if device is None:
+                self.seed, self.seeds, self.counters = seed, {}, {}
+            else:
+                self.seeds[device] = seed
+                self.counters.pop(device, None)
+
+
+draws = Draws()
+
+
+def draw_wire(queue):
+    """The (seed, draw number) operand of a random operator."""
+    return queue.draw() if queue.tracing else (draws.take(queue.device),)
+
+
+def writable_wire(target, inplace):
+    """The wire argument of an array about to be written. If a tape holds its contents they are left to the tape and
+    the buffer gets new ones."""
+    materialised(target)
+    buffer = target._buffer
+    content = buffer.content
+    if _getrefcount(content) > 3:                # the buffer, the local name, and the argument: anything else pins it
+        queue = buffer.queue
+        fresh = Content(next_id(), queue.pending)
+        queue.push((protocol.ALIAS, content.id, fresh.id), "copy on write")
+        buffer.content = fresh
+    return target._wire()
+
+
+def mutable_wires(op, inputs, wires):
+    """Wires of a call that mutates some inputs."""
+    wires = list(wires)
+    for i in op.mutates:
+        if isinstance(inputs[i], Proxy):
+            wires[i] = writable_wire(inputs[i], op.inplace)
+    return wires
+
+
+# -- host arrays ---------------------------------------------------------------------------------------------------
+
+
+class HostQueue:
+    """Stands where a queue stands for a host array that is not on its device yet. Its cache is always empty, so the
+    dispatcher takes the slow path, which sends the array first."""
+    __slots__ = ("device", "host", "calls", "array_spec")
+
+    tracing = False
+    pending: list = []
+
+    def __init__(self, device, host, array_spec):
+        self.device, self.host, self.array_spec = device, host, array_spec
+        self.calls = {}
+
+    def check(self):
+        """Nothing can be wrong yet."""
+
+    def materialise(self, buffer):
+        """Send the array to its device; the buffer is an ordinary one from now on."""
+        queue = engine.queue(self.device)
+        buffer.content = put(queue, self.host, 0, self.array_spec)
+        buffer.queue = queue
+
+
+class _NoContent:
+    """The content of a buffer whose array is still on the host."""
+    id = None
+
+
+NO_CONTENT = _NoContent()
+
+
+def put(queue, host, offset, array_spec) -> Content:
+    """Send ``array_spec.size`` elements of the staged bytes ``host`` from element ``offset`` on."""
+    start = offset * array_spec.dtype.itemsize
+    content = Content(next_id(), queue.pending)
+    payload = queue.link.reference(host, start, array_spec.nbytes)
+    queue.push((protocol.PUT, content.id, payload, array_spec.shape, array_spec.dtype.name), "put")
+    queue.bytes += array_spec.nbytes
+    queue.big += array_spec.nbytes
+    return content
+
+
+def stage(value, device, cls=None):
+    """A proxy of a NumPy array: its bytes are copied now, and go to ``device`` when an operator first needs them."""
+    value = numpy.asarray(value)
+    array_spec = spec(value.shape, value.dtype)
+    engine.queue(device).check()
+    host = engine.executor.stage(value)
+    return (cls or array_class())(Buffer(NO_CONTENT, HostQueue(device, host, array_spec)), array_spec)
+
+
+# -- F: operators as functions, for vjp rules ----------------------------------------------------------------------
+
+
+class _Functions:
+    """``F.name(*arrays, **attrs)`` calls the operator ``name``. What vjp rules are written in."""
+
+    def __getattr__(self, name):
+        function = function_of(registry.get(name))
+        setattr(self, name, function)
+        return function
+
+
+@lru_cache(maxsize=None)
+def function_of(op):
+    """A plain function of an operator: arrays positionally, attributes positionally after them or by name."""
+    count, names, defaults = len(op.inputs), op.attrs, op.defaults
+
+    def function(*args, **kwargs):
+        if op.variadic:
+            arrays, rest = args, ()
+        else:
+            arrays, rest = list(args[:count]), args[count:]
+            for name in op.inputs[len(arrays):]:
+                arrays.append(kwargs.pop(name, None))
+        attrs = dict(defaults)
+        attrs.update(zip(names, rest))
+        for name, value in kwargs.items():
+            if name not in attrs:
+                raise ArgumentError(f"{op.name}() got an unexpected argument {name!r}")
+            attrs[name] = value
+        for name, value in attrs.items():
+            attrs[name] = freeze(value)
+        if not arrays:
+            return create(op, attrs)
+        return invoke(op, arrays, attrs)
+    function.__name__ = op.name
+    return function
+
+
+F = _Functions()

@@ -1,0 +1,118 @@
+"""Public functions and methods made from operator records.
+
+Each gets real Python source (as ``collections.namedtuple`` does), so it has the documented signature, refuses unknown
+arguments by itself, and costs one call on the way to the dispatcher.
+"""
+from __future__ import annotations
+
+import inspect
+
+import numpy
+
+from ..dispatch import Proxy, freeze, invoke, invoke_into
+from ..errors import ArgumentError
+from ..ops import registry
+
+
+def call(op, arrays, attrs, out):
+    """Run ``op`` for a public function: array-likes become arrays, attributes canonical, ``out`` is written."""
+    for i, x in enumerate(arrays):
+        if not isinstance(x, Proxy) and type(x) not in _PASS:
+            arrays = convert(op, arrays)
+            break
+    if attrs:
+        for name, value in attrs.items():
+            if type(value) not in _PLAIN:
+                attrs[name] = freeze(value)
+    if out is None:
+        result = invoke(op, arrays, attrs)
+        return result if op.outputs is None or type(result) is not tuple else _visible(result, op.outputs)
+    targets = out if isinstance(out, (tuple, list)) else (out,)
+    for t in targets:
+        if not isinstance(t, Proxy):
+            raise ArgumentError(f"{op.name}: out= must be an array, not {type(t).__name__}")
+    invoke_into(op, arrays, attrs, targets)
+    return out
+
+
+_PASS = frozenset((int, float, bool, type(None)))
+_PLAIN = frozenset((int, float, bool, type(None), str))
+
+
+def _visible(result, count):
+    return result[0] if count == 1 else result[:count]
+
+
+def convert(op, arrays):
+    """Inputs with NumPy arrays and numbers turned into arrays (of their own dtype) next to the other arrays."""
+    from .array import from_numpy
+    first = next((x for x in arrays if isinstance(x, Proxy)), None)
+    result = []
+    for i, x in enumerate(arrays):
+        if isinstance(x, Proxy) or type(x) in _PASS:
+            result.append(x)
+        elif isinstance(x, (numpy.bool_, numpy.integer, numpy.floating)):
+            result.append(x.item())
+        elif isinstance(x, numpy.ndarray):
+            result.append(from_numpy(x, None if first is None else first._buffer.queue.device,
+                                     None if first is None else type(first)))
+        elif isinstance(x, (bool, int, float)):
+            result.append(x)
+        else:
+            raise ArgumentError(f"{op.name}: argument {i + 1} must be an array, not {type(x).__name__}; wrap lists "
+                                "with np.array(...)")
+    return result
+
+
+def all_scalars(op, arrays):
+    """A function of numbers alone, as NumPy computes it (``np.exp(1)``)."""
+    name = op.exports.get("np", (op.name,))[0]
+    return getattr(numpy, name)(*arrays)
+
+
+def make(op, name, module, method=False):
+    """The public function ``name`` of ``op`` (its first array becomes ``self`` if ``method``)."""
+    parameters = inspect.signature(eval(f"lambda {op.signature}: None")).parameters
+    names = list(parameters)
+    declared, passed = [], []
+    for i, (n, p) in enumerate(parameters.items()):
+        shown = "self" if method and i == 0 else n
+        if p.kind is p.VAR_POSITIONAL:
+            declared.append(f"*{n}")
+        elif p.default is p.empty:
+            declared.append(shown)
+        else:
+            declared.append(f"{shown}={p.default!r}")
+    arrays = []
+    for n in op.inputs:
+        shown = "self" if method and n == names[0] else n
+        arrays.append(f"*{shown}" if parameters[n].kind is inspect.Parameter.VAR_POSITIONAL else shown)
+    passed = "{" + ", ".join(f"{n!r}: {n}" for n in op.attrs) + "}" if op.attrs else "()"
+    tuple_text = f"({', '.join(arrays)},)"
+    out = "out" if "out" in names else "None"
+    body = f"    return _call(_op, {tuple_text}, {passed}, {out})\n"
+    if not method and op.exports.get("np") and all(a in op.inputs for a in names if a != "out") \
+            and hasattr(numpy, op.exports["np"][0]) and not op.variadic:
+        check = " and ".join(f"type({n}) in _numbers" for n in op.inputs)
+        body = f"    if {check}:\n        return _all_scalars(_op, {tuple_text})\n" + body
+    source = f"def {name}({', '.join(declared)}):\n{body}"
+    space = {"_call": call, "_op": op, "_all_scalars": all_scalars, "_numbers": _NUMBERS}
+    exec(compile(source, __file__, "exec"), space)
+    function = space[name]
+    function.__doc__ = op.doc
+    function.__module__ = module
+    function.__qualname__ = name
+    return function
+
+
+_NUMBERS = frozenset((int, float, bool))
+
+
+def export(kind, module) -> dict:
+    """All public functions of namespace ``kind`` ('np', 'npx', 'nd', 'linalg', 'random', 'method')."""
+    registry.load_all()
+    functions = {}
+    for op in registry.REGISTRY.values():
+        for name in op.exports.get(kind, ()):
+            functions[name] = make(op, name, module, method=kind == "method")
+    return functions

@@ -1,0 +1,127 @@
+"""Operator records: everything raynd knows about one operator, in one place.
+
+A record is made by :func:`operator` (general), or by the family helpers in ``ops/elementwise.py``. It has
+
+``name``
+    The unique internal name, also its name in ``F`` (see ``vjp``).
+``signature``
+    The Python signature of its public function: ``"a, axis=None, out=None, keepdims=False"``. The parameters named in
+    ``inputs`` (by default those without a default) are arrays; ``out`` says that the public function has an out=, and
+    where; the rest are attributes, in the order given. ``"*arrays, axis=0"`` makes a variadic operator.
+``infer(*specs, **attrs)``
+    The result's :class:`~raynd.spec.ArraySpec`, or a tuple of them. A Python-scalar input is given as its type
+    (``int``, ``float`` or ``bool``). Runs on the driver, is cached by specs and attributes, and raises
+    ``ShapeError``, ``ArgumentError`` or ``IndexOutOfBounds`` for what does not fit.
+``kernel(xp, *arrays, **attrs)``
+    The computation on a device, over ``xp`` (numpy or cupy). Returns an array or a tuple of them. The worker casts
+    results to the inferred dtype and copies results that are views, so a kernel need not. Inputs are C-contiguous
+    and must not be written to, except those in ``inplace`` records. Python scalars arrive as they are.
+``bind(xp, in_specs, out_specs, attrs)``
+    Instead of ``kernel``: returns the function of the arrays alone, prepared once for these specs.
+``vjp(F, dy, x, y, **attrs)``
+    The vector-Jacobian product, written in operators. ``x`` is the tuple of inputs, ``y`` that of outputs, ``dy`` the
+    gradient of the output (a tuple with None for absent ones if there are several). Returns the gradients of all
+    inputs, None for one that has none; a single-input record may return the bare gradient. Arrays among these are
+    proxies with NumPy operators; ``F.name(...)`` calls any operator. It is run once on abstract arrays for each
+    (specs, attributes), and becomes a program: what it does not touch is not kept for backward. Python scalars among
+    ``x`` are placeholders that may only be passed on as operands. Gradients are cast to the input's dtype and,
+    with ``broadcasts=True``, summed to its shape by the machinery.
+``mutates``
+    Indices of inputs the operator updates. A functional kernel returns their new values after its outputs; an
+    ``inplace=True`` kernel writes into them itself (they are then private and writable) and returns only its outputs.
+``draws``
+    1 if it needs random numbers: the kernel gets a keyword ``rng``, a ``numpy.random.Generator`` (or CuPy's) keyed by
+    (seed, device, draw number). May be a function of the attributes.
+``train``
+    True if the kernel gets a keyword ``train`` (bool): whether the call is in training mode.
+``first_order_only``
+    Differentiating its gradient again raises.
+"""
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+
+from ..errors import ArgumentError
+
+REGISTRY: dict[str, "Operator"] = {}
+
+
+class Operator:
+    """One operator record; see the module's text for the fields."""
+    __slots__ = ("name", "signature", "inputs", "attrs", "defaults", "variadic", "infer", "kernel", "bind", "vjp",
+                 "mutates", "inplace", "draws", "train", "broadcasts", "first_order_only", "outputs", "exports", "doc",
+                 "creates", "optional", "value_shape")
+
+    def __init__(self, name, signature, *, infer, kernel=None, bind=None, vjp=None, inputs=None, mutates=(),
+                 inplace=False, draws=0, train=False, broadcasts=False, first_order_only=False, outputs=None,
+                 np=None, npx=None, nd=None, method=None, linalg=None, random=None, doc=None, optional=(),
+                 value_shape=False):
+        parameters = inspect.signature(eval(f"lambda {signature}: None", {"_Null": None})).parameters
+        self.name, self.signature = name, signature
+        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+        names = [n for n in parameters if n != "out"]
+        if inputs is None:
+            inputs = [n for n in names if parameters[n].default is inspect.Parameter.empty
+                      and parameters[n].kind is not inspect.Parameter.KEYWORD_ONLY]
+        elif isinstance(inputs, str):
+            inputs = [n.strip() for n in inputs.split(",") if n.strip()]
+        self.inputs = tuple(inputs)
+        self.attrs = tuple(n for n in names if n not in self.inputs)
+        self.defaults = {n: parameters[n].default for n in self.attrs}
+        self.creates = not self.inputs
+        self.optional = tuple(optional)          # inputs that may be None (a missing bias)
+        self.infer, self.kernel, self.bind, self.vjp = infer, kernel, bind, vjp
+        self.mutates, self.inplace, self.draws, self.train = tuple(mutates), inplace, draws, train
+        self.broadcasts, self.first_order_only = broadcasts, first_order_only
+        self.outputs = outputs                   # how many outputs the public function returns; None: all
+        self.value_shape = value_shape           # the output's shape depends on values: the call waits
+        self.exports = {k: _names(v) for k, v in
+                        dict(np=np, npx=npx, nd=nd, method=method, linalg=linalg, random=random).items() if v}
+        self.doc = doc or (inspect.getdoc(kernel) if kernel is not None and kernel.__doc__ else None)
+        if name in REGISTRY:
+            raise ValueError(f"operator {name!r} is registered twice")
+        REGISTRY[name] = self
+
+    def __repr__(self):
+        return f"<operator {self.name}({self.signature})>"
+
+    def __reduce__(self):
+        return get, (self.name,)
+
+
+def _names(value):
+    return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else tuple(value)
+
+
+def operator(name, signature, **fields) -> Operator:
+    """Register an operator record (see the module's text)."""
+    return Operator(name, signature, **fields)
+
+
+@lru_cache(maxsize=None)
+def get(name) -> Operator:
+    """The record called ``name``."""
+    load_all()
+    try:
+        return REGISTRY[name]
+    except KeyError:
+        raise ArgumentError(f"there is no operator {name!r}") from None
+
+
+_FAMILIES = ("elementwise", "creation", "reduction", "shape", "indexing", "linalg", "nn", "random", "optimizer",
+             "signal", "sorting", "sets", "rnn", "vision", "contrib")
+_loaded = False
+
+
+def load_all():
+    """Import every operator family that exists (idempotent)."""
+    global _loaded
+    if _loaded:
+        return
+    import importlib
+    import importlib.util
+    _loaded = True
+    for family in _FAMILIES:
+        if importlib.util.find_spec(f"{__package__}.{family}") is not None:
+            importlib.import_module(f"{__package__}.{family}")
