@@ -1,0 +1,8 @@
+"""``python -m raynd``: the command line."""
+from __future__ import annotations
+
+import sys
+
+from raynd.cli import main
+
+sys.exit(main())
