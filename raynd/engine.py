@@ -255,6 +255,7 @@ class Engine:
             queue = DeviceQueue(self, value, None, self.executor.batch_limit)
             queue.link = self.executor.open(value, queue)
             self.queues[kind, device.device_id] = queue
+            self.executor.introduce(queue)
             return queue
 
     def shutdown(self):

@@ -1,6 +1,7 @@
 """Memory figures of devices."""
 from __future__ import annotations
 
+from . import protocol
 from .device import Device, as_device
 from .engine import engine
 from .session import ensure
@@ -24,5 +25,5 @@ def memory_stats(device=None) -> dict:
 def empty_cache(device=None):
     """Give a device's cached free memory back to the system."""
     queue = engine.queue(as_device(device))
-    queue.push(("empty_cache",), "empty_cache")
+    queue.push((protocol.EMPTY_CACHE,), "empty_cache")
     queue.kick()

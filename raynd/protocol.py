@@ -13,8 +13,9 @@ A batch is a list whose items are ids (free this array) or tuples. The first ele
 ``(PUT, id, payload, shape, dtype)``   A host array.
 ``(ALIAS, source, id)``            ``id`` becomes the contents of wire argument ``source`` (copied only on a write).
 ``(ASSIGN, source, target)``       Overwrite ``target`` by ``source``, poison included (gradients).
-``(SEND, source, peer, tag)`` / ``(RECEIVE, tag, id)``    Copy between devices.
-``(CONTRIBUTE, tag, sources, peers)`` / ``(COLLECT, tag, targets, members)``   The two halves of an all-reduce.
+``(SEND, source, peer, tag)`` / ``(RECEIVE, tag, id, peer)``    Copy between devices.
+``(CONTRIBUTE, tag, sources, peers)`` / ``(COLLECT, tag, targets, shapes, members)``   The two halves of an all-reduce.
+``(PEER, name, address)`` / ``(THREADS, n)`` / ``(EMPTY_CACHE,)``   Where a peer listens; threads of kernels; memory.
 ``(FETCH, token, source)`` / ``(WAIT, token, source or None)``    Replies when everything before has run.
 
 What comes back is ``(batches_done, failures, replies)``: how many batches have completed since the last message, the
@@ -30,6 +31,7 @@ import traceback
 PREPARE, PROGRAM, DROP = "prepare", "program", "drop"
 PUT, ALIAS, ASSIGN, SEND, RECEIVE = "put", "alias", "assign", "send", "receive"
 CONTRIBUTE, COLLECT, FETCH, WAIT = "contribute", "collect", "fetch", "wait"
+PEER, THREADS, EMPTY_CACHE = "peer", "threads", "empty_cache"
 
 
 class Failure:

@@ -103,6 +103,9 @@ class LocalExecutor:
         worker = Worker(str(device), Backend(device.device_type, device.device_id), hooks)
         return LocalLink(worker, queue, self.chooser)
 
+    def introduce(self, queue):
+        """Workers of one process need not be told of each other."""
+
     def stage(self, array):
         """A private copy of a host array's bytes."""
         host = numpy.array(array, order="C", copy=True).reshape(-1).view(numpy.uint8)

@@ -26,6 +26,17 @@ class Backend:
     def synchronize(self):
         """Return when all started work is done (at once: NumPy computes in the calling thread)."""
 
+    def set_threads(self, count):
+        """Let kernels use ``count`` threads (BLAS, OpenMP)."""
+        import threadpoolctl
+        threadpoolctl.threadpool_limits(count)
+        from . import providers
+        providers.set_threads(count)
+
+    def empty_cache(self):
+        """Give freed memory back to the system."""
+        _libc_call("malloc_trim", 0)
+
     def memory_info(self):
         """(free, total) bytes of the memory this device allocates from."""
         import os
@@ -39,12 +50,14 @@ def keep_freed_memory():
     Arrays of training steps have the same sizes step after step; by default glibc maps and unmaps each block over
     128 KiB, and touching fresh pages costs several times the arithmetic. No effect where glibc is absent.
     """
-    if not sys.platform.startswith("linux"):
-        return
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(M_TRIM_THRESHOLD, 1 << 29)
-    except (OSError, AttributeError):        # another C library: nothing to tune
-        return
+    _libc_call("mallopt", -3, 1 << 30)       # M_MMAP_THRESHOLD
+    _libc_call("mallopt", -1, 1 << 29)       # M_TRIM_THRESHOLD
+
+
+def _libc_call(name, *args):
+    """Call a function of glibc where there is one."""
+    if sys.platform.startswith("linux"):
+        try:
+            getattr(ctypes.CDLL("libc.so.6"), name)(*args)
+        except (OSError, AttributeError):    # another C library: nothing to tune
+            return

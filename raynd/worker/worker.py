@@ -26,6 +26,9 @@ class Hooks:
         """Hand ``value`` (an array or a Failure) to each worker of ``peers``. Must copy or finish before returning."""
         raise NotImplementedError
 
+    def add_peer(self, name, address):
+        """Learn where a peer listens."""
+
     def take(self, tag, peer):
         """The value that ``peer`` posted under ``tag``; waits for it. A lost peer gives a Failure."""
         raise NotImplementedError
@@ -49,6 +52,8 @@ class Worker:
             protocol.SEND: self.do_send, protocol.RECEIVE: self.do_receive,
             protocol.CONTRIBUTE: self.do_contribute, protocol.COLLECT: self.do_collect,
             protocol.FETCH: self.do_fetch, protocol.WAIT: self.do_wait,
+            protocol.PEER: hooks.add_peer, protocol.THREADS: backend.set_threads,
+            protocol.EMPTY_CACHE: backend.empty_cache,
         }
 
     # -- the loop ----------------------------------------------------------------------------------------------
@@ -192,6 +197,9 @@ class Worker:
                 self.store(command[1], failure)
         elif code in (protocol.ALIAS, protocol.RECEIVE):
             self.store(command[2], failure)
+        elif code == protocol.CONTRIBUTE:
+            self.own_parts[command[1]] = failure
+            self.hooks.post(command[3], command[1], failure)
         elif code == protocol.ASSIGN:
             self.store(command[2] if type(command[2]) is int else command[2][0], failure)
         elif code == protocol.COLLECT:
