@@ -14,7 +14,7 @@ from . import protocol
 from .dispatch import (Buffer, Content, F, PlaceholderScalar, Proxy, Scope, _record_hook, emit, put,
                        HostQueue, materialised, scope, scope_var, where, writable_wire)
 from .engine import engine, next_id, next_tag
-from .errors import ArgumentError, MXNetError, ShapeError
+from .errors import ArgumentError, MXNetError, ShapeError, TraceError
 from .spec import ArraySpec, is_float
 from .trace import Trace
 
@@ -617,6 +617,8 @@ class Function:
         if self._used:
             raise MXNetError("each Function instance can only be called once; create another for another call")
         self._used = True
+        if scope().trace is not None:
+            raise TraceError(f"{type(self).__name__} is a Function, which runs its own Python code at every call")
         recording = scope().recording
         with pause(train_mode=scope().training):
             outputs = self.forward(*inputs)

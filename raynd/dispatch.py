@@ -11,6 +11,7 @@ program, a lost device) are arranged to miss in that lookup.
 """
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import itertools
 import secrets
@@ -67,6 +68,24 @@ _DEFAULT_SCOPE = Scope()
 def scope() -> Scope:
     """The modes of this thread."""
     return scope_var.get(_DEFAULT_SCOPE)
+
+
+@contextlib.contextmanager
+def outside_trace():
+    """Inside, nothing is recorded, neither on a tape nor as a program: for making parameters while a block is
+    recorded."""
+    token = scope_var.set(Scope(False, False, None))
+    try:
+        yield
+    finally:
+        scope_var.reset(token)
+
+
+def traced(x):
+    """``x``, or its stand-in where a program is being recorded on this thread: how a block's own arrays (parameters)
+    become inputs of its program."""
+    trace = scope().trace
+    return x if trace is None or x._buffer.queue is trace else trace.capture(x)
 
 
 class Proxy:
@@ -260,18 +279,20 @@ def invoke(op, inputs, attrs=_NO_ATTRS):
     return result
 
 
-def create(op, attrs, device=None, cls=None):
-    """Run an operator without array inputs on ``device`` (None: the current one)."""
+def create(op, attrs, device=None, cls=None, inputs=()):
+    """Run an operator without array inputs on ``device`` (None: the current one). ``inputs`` are Python scalars."""
     modes = scope()
     if modes.trace is not None and (device is None or as_device(device) == modes.trace.device):
         queue = modes.trace
     else:
         queue = engine.queue(as_device(device))
     queue.check()
-    key = (op, typed(tuple(attrs.values())), *([modes.training] if op.train else ()))
-    call = queue.calls.get(key) or prepare_call(op, (), attrs, queue, key, modes)
-    wires = (draw_wire(queue),) if op.draws else ()
-    return emit(queue, call, wires, cls or array_class())
+    key = (op, *map(type, inputs), typed(tuple(attrs.values())), *([modes.training] if op.train else ()))
+    call = queue.calls.get(key) or prepare_call(op, inputs, attrs, queue, key, modes)
+    wires = [(x,) for x in inputs]
+    if op.draws:
+        wires.append(draw_wire(queue))
+    return emit(queue, call, tuple(wires), cls or array_class())
 
 
 def emit(queue, call, wires, cls):
@@ -444,13 +465,26 @@ class Draws:
 
     def __init__(self):
         self.seed, self.seeds, self.counters, self.lock = secrets.randbits(32), {}, {}, threading.Lock()
+        self.fixed = contextvars.ContextVar("raynd_fixed_draw", default=None)
 
     def take(self, device, count=1) -> tuple:
         """The operand of the next draw (or ``count`` draws) on ``device``: (seed, number of the first)."""
+        fixed = self.fixed.get()
+        if fixed is not None:
+            return fixed
         with self.lock:
             number = self.counters.get(device, 0)
             self.counters[device] = number + count
             return self.seeds.get(device, self.seed), number
+
+    @contextlib.contextmanager
+    def forced(self, draw):
+        """Inside, draws give ``draw`` (if not None): an operator that runs again gets the numbers it got before."""
+        token = self.fixed.set(draw)
+        try:
+            yield
+        finally:
+            self.fixed.reset(token)
 
     def reset(self, seed, device=None):
         """Start counting draws anew from ``seed``, on all devices or on one."""
@@ -578,8 +612,8 @@ def function_of(op):
             attrs[name] = value
         for name, value in attrs.items():
             attrs[name] = freeze(value)
-        if not arrays:
-            return create(op, attrs)
+        if not arrays or (op.draws and not any(isinstance(x, Proxy) for x in arrays)):
+            return create(op, attrs, inputs=arrays)
         return invoke(op, arrays, attrs)
     function.__name__ = op.name
     return function

@@ -78,9 +78,21 @@ class Trace:
         self.draws += 1
         return (_Draw(self.draws - 1),)
 
+    def first_id(self, x):
+        """The id under which an input entered the trace."""
+        return x.id if isinstance(x, PlaceholderScalar) else self.originals[id(x._buffer)][1].id
+
     def program(self, name, inputs, outputs):
         """The :class:`Program` from ``inputs`` (proxies and placeholder scalars of this trace) to ``outputs``."""
-        return _Translation(self, name, inputs, outputs).program
+        return self.part(name, self.pending, [self.first_id(x) for x in inputs], [x._wire() for x in outputs],
+                         [x._spec for x in outputs], inputs)
+
+    def part(self, name, items, input_ids, results, specs, inputs=()):
+        """The program of some of the recorded commands, from ids to wire arguments. Where ``inputs`` (proxies, in the
+        order of the ids) have got new contents, these are written back to them."""
+        translation = _Translation(self, items, input_ids)
+        written = [(i, x._buffer.content.id) for i, x in enumerate(inputs) if isinstance(x, Proxy)]
+        return translation.program(name, results, specs, written)
 
 
 class _Draw:
@@ -91,42 +103,46 @@ class _Draw:
         self.offset = offset
 
 
+def _operands(items):
+    """All wire arguments of recorded operator calls."""
+    for item in items:
+        if type(item) is not int and type(item[0][0]) is int:
+            yield from item[0][1]
+
+
 class _Translation:
     """From recorded commands to steps over slots."""
 
-    def __init__(self, trace, name, inputs, outputs):
-        self.trace, self.steps = trace, []
-        inputs = [*inputs, trace.generator] if trace.generator is not None else list(inputs)
-        self.slot_of = {self.first_id(x): slot for slot, x in enumerate(inputs)}
+    def __init__(self, trace, items, input_ids):
+        self.trace, self.steps, self.sites, self.draws = trace, [], [], 0
+        self.slot_of = {number: slot for slot, number in enumerate(input_ids)}
+        self.generator = None
+        if any(type(w) is tuple and len(w) == 1 and isinstance(w[0], _Draw) for w in _operands(items)):
+            self.generator = len(self.slot_of)
+            self.slot_of[trace.generator.id] = self.generator
         self.constants, self.constant_slots = [], {}
-        self.first_constant = len(inputs)
-        # constants come before the other slots: collect them first
-        for item in trace.pending:
-            if type(item) is not int and type(item[0][0]) is int:
-                for wire in item[0][1]:
-                    if type(wire) is tuple and len(wire) == 1 and not isinstance(wire[0], (PlaceholderScalar, _Draw)):
-                        self.constant(wire[0])
+        self.first_constant = len(self.slot_of)
+        for wire in _operands(items):        # constants get the slots right after the inputs
+            if type(wire) is tuple and len(wire) == 1 and not isinstance(wire[0], (PlaceholderScalar, _Draw)):
+                self.constant(wire[0])
         self.next_slot = self.first_constant + len(self.constants)
-        self.sites = []
-        for item in trace.pending:
+        for item in items:
             if type(item) is not int:
                 self.translate(item)
-        results = [self.read(x._wire()) for x in outputs]
-        mutates, values = [], []
-        for position, x in enumerate(inputs):
-            if isinstance(x, Proxy) and self.slot_of[x._buffer.content.id] != position:
-                mutates.append(position)
-                values.append(self.slot_of[x._buffer.content.id])
-        steps = self.with_last_uses(self.steps, results + values)
-        description = (name, self.next_slot, tuple(self.constants), tuple(steps), tuple(results + values),
-                       len(results), tuple(mutates))
-        used = [trace.known[s[0]] for s in steps if type(s[0]) is int]
-        self.program = Program(name, description, [x._spec for x in outputs], used, trace.draws,
-                               trace.generator is not None, tuple(self.sites))
 
-    def first_id(self, x):
-        """The id under which an input entered the trace."""
-        return x.id if isinstance(x, PlaceholderScalar) else self.trace.originals[id(x._buffer)][1].id
+    def program(self, name, results, specs, written):
+        """The finished program. ``written``: (input position, id of its present contents)."""
+        outputs = [self.read(w) for w in results]
+        mutates, values = [], []
+        for position, number in written:
+            if self.slot_of[number] != position:
+                mutates.append(position)
+                values.append(self.slot_of[number])
+        steps = self.with_last_uses(self.steps, outputs + values)
+        description = (name, self.next_slot, tuple(self.constants), tuple(steps), tuple(outputs + values),
+                       len(outputs), tuple(mutates))
+        used = [self.trace.known[s[0]] for s in steps if type(s[0]) is int]
+        return Program(name, description, specs, used, self.draws, self.generator is not None, tuple(self.sites))
 
     def constant(self, value):
         """The slot of a Python scalar, one for each (type, value)."""
@@ -153,6 +169,7 @@ class _Translation:
         if isinstance(value, PlaceholderScalar):
             return self.slot_of[value.id]
         if isinstance(value, _Draw):
+            self.draws = max(self.draws, value.offset + 1)
             slot = self.fresh()
             self.steps.append((("draw", value.offset), (self.slot_of[self.trace.generator.id],), slot))
             return slot
@@ -254,6 +271,11 @@ class Program:
         if not queue.tracing:
             queue.push((protocol.PROGRAM, self.code, self.description), "program")
         queue.known[self.code] = self
+
+    def shape_of_steps(self):
+        """The program up to the numbering of calls: what two recordings of the same computation have in common."""
+        return [(c if type(c) is not int else None, ins, outs) for c, ins, outs, _ in self.description[3]], \
+            self.description[1:3], [call.describe() for call in self.used]
 
     def drop(self):
         """Let every device forget this program."""

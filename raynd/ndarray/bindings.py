@@ -9,7 +9,7 @@ import inspect
 
 import numpy
 
-from ..dispatch import Proxy, freeze, invoke, invoke_into
+from ..dispatch import PlaceholderScalar, Proxy, freeze, invoke, invoke_into
 from ..errors import ArgumentError
 from ..ops import registry
 
@@ -35,7 +35,7 @@ def call(op, arrays, attrs, out):
     return out
 
 
-_PASS = frozenset((int, float, bool, type(None)))
+_PASS = frozenset((int, float, bool, type(None), PlaceholderScalar))
 _PLAIN = frozenset((int, float, bool, type(None), str))
 
 
@@ -56,7 +56,7 @@ def convert(op, arrays):
         elif isinstance(x, numpy.ndarray):
             result.append(from_numpy(x, None if first is None else first._buffer.queue.device,
                                      None if first is None else type(first)))
-        elif isinstance(x, (bool, int, float)):
+        elif isinstance(x, (bool, int, float, PlaceholderScalar)):
             result.append(x)
         else:
             raise ArgumentError(f"{op.name}: argument {i + 1} must be an array, not {type(x).__name__}; wrap lists "
