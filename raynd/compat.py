@@ -1,8 +1,8 @@
 """``import mxnet`` as raynd: a finder for ``sys.meta_path`` under which unmodified scripts run.
 
-After :func:`install`, ``mxnet`` and every ``mxnet.a.b`` are the very modules ``raynd`` and ``raynd.a.b``, not copies, so
-classes and module state are shared whichever name a script or a library uses. A module that MXNet has under two names
-(``mxnet.nd`` and ``mxnet.ndarray``) is found by either, because ``raynd`` offers both as attributes.
+After :func:`install`, ``mxnet`` and every ``mxnet.a.b`` are the very modules ``raynd`` and ``raynd.a.b``, not copies,
+so classes and module state are shared whichever name a script or a library uses. A module that MXNet has under two
+names (``mxnet.nd`` and ``mxnet.ndarray``) is found by either, because ``raynd`` offers both as attributes.
 """
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "raynd"
 
-# A module imports only from its own layer and from those above it in this list. A package stands for all of its modules.
+# A module imports only from its own layer and from those above it in this list. A package stands for its modules.
 LAYERS = [
     {"errors", "config"},
     {"device", "spec"},
@@ -81,7 +81,7 @@ def imports(path: str, source: str):
         elif isinstance(node, ast.ImportFrom):
             base = package[:len(package) - node.level + 1] if node.level else []
             base = ".".join([*base, *([node.module] if node.module else [])])
-            for alias in node.names:                 # `from . import engine` imports a module, `from .x import f` a name
+            for alias in node.names:         # `from . import engine` imports a module, `from .x import f` a name
                 name = f"{base}.{alias.name}"
                 yield node.lineno, name if name in MODULES else base
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
