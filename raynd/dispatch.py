@@ -156,6 +156,14 @@ class Call:
 _CALLS: dict = {}                    # key -> Call, for all queues
 _MAX_CALLS = 50000
 
+
+def forget_calls():
+    """Drop every cached call: a setting that ``infer`` rules read has changed."""
+    _CALLS.clear()
+    for queue in list(engine.queues.values()):
+        queue.calls.clear()
+
+
 # -- normalising ---------------------------------------------------------------------------------------------------
 
 _PLAIN = (int, float, bool, str, type(None), complex)
@@ -385,6 +393,11 @@ def prepare_call(op, inputs, attrs, queue, key, modes, into=None) -> Call:
             out = op.infer(*[None if s is type(None) else s for s in in_specs], **dict(attrs or {}))
         except (MXNetError, TraceError):
             raise
+        except AttributeError:
+            if all(isinstance(s, ArraySpec) for s in in_specs):
+                raise
+            raise ArgumentError(f"{op.name} needs arrays, got {', '.join(getattr(s, '__name__', repr(s)) for s in in_specs)}"
+                                ) from None
         except (ValueError, TypeError, IndexError) as error:
             from .errors import dual
             raise dual(type(error))(f"{op.name}: {error}") from None
@@ -436,8 +449,8 @@ def settle(op, inputs, queue):
     result = []
     for x in inputs:
         if isinstance(x, Proxy):
+            changed = changed or isinstance(x._buffer.queue, HostQueue)
             new = materialised(x)
-            changed = changed or new is not x
         elif isinstance(x, (numpy.bool_, numpy.integer, numpy.floating)):
             new = x.item()
             changed = True
