@@ -396,8 +396,8 @@ def prepare_call(op, inputs, attrs, queue, key, modes, into=None) -> Call:
         except AttributeError:
             if all(isinstance(s, ArraySpec) for s in in_specs):
                 raise
-            raise ArgumentError(f"{op.name} needs arrays, got {', '.join(getattr(s, '__name__', repr(s)) for s in in_specs)}"
-                                ) from None
+            given = ", ".join(getattr(s, "__name__", repr(s)) for s in in_specs)
+            raise ArgumentError(f"{op.name} needs arrays, got {given}") from None
         except (ValueError, TypeError, IndexError) as error:
             from .errors import dual
             raise dual(type(error))(f"{op.name}: {error}") from None

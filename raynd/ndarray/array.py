@@ -298,6 +298,7 @@ class NDArray(Proxy):
     __mul__, __rmul__, __imul__ = _binary("multiply"), _binary("multiply", True), _inplace("multiply")
     __truediv__, __rtruediv__ = _binary("true_divide"), _binary("true_divide", True)
     __itruediv__ = _inplace("true_divide")
+    __matmul__, __rmatmul__, __imatmul__ = _binary("matmul"), _binary("matmul", True), _inplace("matmul")
     __lt__, __le__, __gt__, __ge__ = _binary("less"), _binary("less_equal"), _binary("greater"), \
         _binary("greater_equal")
 

@@ -109,7 +109,8 @@ def get(name) -> Operator:
         raise ArgumentError(f"there is no operator {name!r}") from None
 
 
-_FAMILIES = ("elementwise", "creation", "reduction", "shape", "indexing", "linalg", "nn", "random", "optimizer",
+_FAMILIES = ("elementwise", "creation", "reduction", "shape", "indexing", "gathering", "products", "einsum",
+             "decompositions", "legacy_linalg", "nn", "random", "optimizer",
              "signal", "sorting", "sets", "rnn", "vision", "contrib")
 _loaded = False
 
