@@ -213,6 +213,10 @@ def heavy(modules: set[str], *names: str) -> list[str]:
     return sorted(m for m in modules if any(inside(m, name) for name in names))
 
 
+ENGINE = next(i for i, names in enumerate(LAYERS) if "engine" in names)
+DRIVER = sorted(set().union(*LAYERS[ENGINE:]) - {"*"})
+
+
 def test_import_is_lazy():
     loaded = loaded_by("import raynd")
     assert heavy(loaded, "ray", "cupy", "torch", "scipy", "sklearn", "numpy") == []
@@ -234,8 +238,7 @@ def test_a_worker_holds_nothing_of_the_driver():
     loaded = loaded_by("import raynd.worker.worker, raynd.worker.backend\n"
                        "from raynd.ops import registry\n"
                        "registry.get('add')")
-    driver = [name for names in LAYERS[[i for i, n in enumerate(LAYERS) if "engine" in n][0]:-1] for name in names]
-    assert heavy(loaded, "ray", *(f"raynd.{name}" for name in driver)) == []
+    assert heavy(loaded, "ray", *(f"raynd.{name}" for name in DRIVER)) == []
 
 
 @pytest.mark.parametrize("name", ["nothing_of_this_name", "_private"])
@@ -243,3 +246,15 @@ def test_unknown_attribute(name):
     import raynd
     with pytest.raises(AttributeError, match=name):
         getattr(raynd, name)
+
+
+@pytest.mark.ray
+def test_an_actor_holds_nothing_of_the_driver(ray_runtime):
+    """The same of a living actor: after work on it, its process has loaded no namespace, no gluon, no engine."""
+    engine = ray_runtime.engine.engine
+    device = ray_runtime.cpu(1)
+    with device:
+        assert (ray_runtime.nd.ones((2, 3)) + 1).asnumpy().tolist() == [[2.0] * 3] * 2
+    loaded = set(engine.executor.modules(device))
+    assert "raynd.worker.worker" in loaded and "ray" in loaded
+    assert heavy(loaded, *(f"raynd.{name}" for name in DRIVER)) == []
