@@ -4,6 +4,7 @@
 """
 from __future__ import annotations
 
+import contextvars
 import os
 
 from .errors import ArgumentError
@@ -78,3 +79,28 @@ BATCH_COMMANDS = 256                       # flush a device's queue at this many
 MAX_OUTSTANDING_COMMANDS = 4096            # ... and wait when this many have been sent and not completed,
 MAX_OUTSTANDING_BYTES = 1 << 30            # or when their outputs and payloads come to this many bytes
 INLINE_BYTES = 1 << 14                     # arrays up to this size ride inside the command stream
+
+
+class Switch:
+    """A mode that is on or off for the process, and may be set otherwise inside a block of one thread or task."""
+
+    def __init__(self, name, value):
+        self.value = value
+        self.local: contextvars.ContextVar = contextvars.ContextVar(f"raynd_{name}", default=None)
+
+    def __call__(self) -> bool:
+        local = self.local.get()
+        return self.value if local is None else local
+
+    def set(self, value) -> bool:
+        """Change the mode where it is in force: the innermost block, else the process. Returns the previous value."""
+        previous = self()
+        if self.local.get() is None:
+            self.value = bool(value)
+        else:
+            self.local.set(bool(value))
+        return previous
+
+
+np_shape = Switch("np_shape", True)        # zero-dim and zero-size shapes mean what they mean in NumPy
+np_array = Switch("np_array", True)        # gluon blocks and helpers make np.ndarray rather than nd.NDArray

@@ -5,6 +5,10 @@ the driver and unpack one from it, and how to post a value to a peer and take on
 """
 from __future__ import annotations
 
+import contextvars
+
+import numpy
+
 from .. import protocol
 from ..errors import DeviceLostError
 from ..protocol import Failure
@@ -45,6 +49,8 @@ class Worker:
         self.poisoned = 0                   # how many ids hold a Failure: while 0, no command needs to look
         self.batch = 0
         self.replies, self.failures = [], []
+        self.context = contextvars.copy_context()
+        self.context.run(numpy.seterr, all="ignore")
         self.own_parts = {}                 # what this worker contributed to collectives under way
         self.handlers = {
             protocol.PREPARE: self.do_prepare, protocol.PROGRAM: self.do_program, protocol.DROP: self.do_drop,
@@ -60,6 +66,11 @@ class Worker:
 
     def execute(self, batch):
         """Run a batch. Failures and replies collect until :meth:`report`."""
+        self.context.run(self.run_batch, batch)
+
+    def run_batch(self, batch):
+        """The loop, in the worker's own context: floating-point warnings are off (inf and nan are values), and local
+        mode leaves the settings of the user's thread alone."""
         table, calls = self.table, self.calls
         index = 0
         for command in batch:
