@@ -46,13 +46,14 @@ class DeviceQueue:
     next operator takes the slow path, which raises.
     """
     __slots__ = ("engine", "device", "link", "pending", "calls", "known", "sent", "batch", "commands_outstanding",
-                 "bytes_outstanding", "lock", "lost", "limit", "big", "messages", "commands", "bytes", "copies",
+                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "big", "messages", "commands", "bytes", "copies",
                  "waiters", "closed", "last_name", "progress")
 
     tracing = False
 
     def __init__(self, engine, device, link, limit):
-        self.engine, self.device, self.link, self.limit = engine, device, link, limit
+        self.engine, self.device, self.link = engine, device, link
+        self.limit = self.batch_limit = limit
         self.pending = deque()
         self.calls = {}
         self.known = {}                      # code -> call, what the worker has prepared
@@ -85,11 +86,15 @@ class DeviceQueue:
 
     def kick(self):
         """After an append: flush if the device is idle or the queue is long, and hold back a run-ahead too far."""
-        if not self.commands_outstanding or len(self.pending) >= self.limit or self.big > FLUSH_BYTES:
+        if not self.commands_outstanding or len(self.pending) >= self.batch_limit or self.big > FLUSH_BYTES:
             self.flush()
+            self.limit = 1                   # the next command that has to wait comes here again, to have the I/O
             if (self.commands_outstanding > config.MAX_OUTSTANDING_COMMANDS
                     or self.bytes_outstanding > config.MAX_OUTSTANDING_BYTES):
                 self.engine.throttle(self)
+        elif self.limit != self.batch_limit:
+            self.limit = self.batch_limit    # thread watch for the completion that will flush it
+            self.link.watch()
 
     def flush(self):
         """Send everything pending as one batch."""
@@ -101,13 +106,18 @@ class DeviceQueue:
             if not count or self.lost is not None:
                 return
             pop = pending.popleft
-            items = [pop() for _ in range(count)]
-            commands = [item if type(item) is int else item[0] for item in items]
             size = 0
-            for item in items:
-                if type(item) is not int and type(item[1]) is not str:
-                    size += item[1].nbytes
-            self.big = 0
+            if count == 1:
+                item = pop()
+                items, commands = (item,), [item if type(item) is int else item[0]]
+            else:
+                items = [pop() for _ in range(count)]
+                commands = [item if type(item) is int else item[0] for item in items]
+            if self.big:
+                self.big = 0
+                for item in items:
+                    if type(item) is not int and type(item[1]) is not str:
+                        size += item[1].nbytes
             number = self.batch
             self.batch = number + 1
             self.sent[number] = (items, size)
@@ -147,13 +157,10 @@ class DeviceQueue:
 
     def ask(self, command, source, label):
         """Enqueue a FETCH or WAIT of a wire argument; returns its :class:`Waiter`."""
+        self.check()
         token = next_tag()
         waiter = self.waiters[token] = Waiter(self, label)
-        try:
-            self.push((command, token, source), label)
-        except MXNetError:
-            self.waiters.pop(token, None)
-            raise
+        self.push((command, token, source), label)
         return waiter
 
 
@@ -319,15 +326,15 @@ class Engine:
         start = time.monotonic()
         interval = config.stall_seconds()
         next_report = start + interval
-        with queue.link.reading():
-            while not finished():
-                now = time.monotonic()
-                if timeout is not None and now - start > timeout:
-                    raise TimeoutError(f"waited {timeout} s for {label} on {queue.device}")
-                if now >= next_report:
-                    next_report = now + interval
-                    print(self.stall_report(queue, label, now - start), file=sys.stderr)
-                queue.link.poll(min(1.0, max(0.01, next_report - now)))
+        now = start
+        while not finished():
+            if timeout is not None and now - start > timeout:
+                raise TimeoutError(f"waited {timeout} s for {label} on {queue.device}")
+            if now >= next_report:
+                next_report = now + interval
+                print(self.stall_report(queue, label, now - start), file=sys.stderr)
+            queue.link.poll(min(1.0, max(0.01, next_report - now)))
+            now = time.monotonic()
 
     def stall_report(self, queue, label, seconds) -> str:
         """A paragraph on what a wait is waiting for."""
@@ -345,7 +352,9 @@ class Engine:
         """Wait for a reply and return its value, or raise its error."""
         queue = waiter.queue
         if not waiter.done:
-            self.flush_all()
+            queue.flush()
+            if len(self.queues) > 1:
+                self.flush_all()
             if not waiter.done:
                 self.pump(queue, lambda: waiter.done or queue.closed, waiter.label, timeout)
         if not waiter.done:

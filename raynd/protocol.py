@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from functools import partial
 
 PREPARE, PROGRAM, DROP = "prepare", "program", "drop"
 PUT, ALIAS, ASSIGN, SEND, RECEIVE = "put", "alias", "assign", "send", "receive"
@@ -62,9 +63,5 @@ class Failure:
         return f"<failure of {self.name} at {self.key}: {self.message}>"
 
 
-def encode(batch) -> bytes:
-    """Bytes of a batch or of a reply."""
-    return pickle.dumps(batch, protocol=5)
-
-
+encode = partial(pickle.dumps, protocol=5)      # bytes of a batch or of a report
 decode = pickle.loads

@@ -4,8 +4,9 @@
 ``open(device, queue) -> link``                    start a device's worker
 ``describe(device)``, ``peer_lost(device)``, ``close()``, ``batch_limit``
 
-and a link has ``submit(batch)``, ``reading()`` (a context: this thread reads), ``poll(seconds)``,
-``reference(host)`` (the payload of a staged host array).
+and a link has ``submit(batch)``, ``poll(seconds)`` (wait for messages and process them), ``watch()`` (have the next
+message processed in the background), ``reference(host, start, size)`` (the payload of a part of a staged host array),
+``receive(payload, spec)`` (the NumPy array of a FETCH).
 """
 from __future__ import annotations
 

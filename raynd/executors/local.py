@@ -5,7 +5,6 @@ A batch executes when it is flushed. Commands come in the driver's order, so wha
 """
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import threading
@@ -53,14 +52,14 @@ class LocalLink:
     def submit(self, batch):
         if self.chooser is not None:
             batch = protocol.decode(protocol.encode(batch))
-            self.queue.limit = self.chooser.choice((1, 2, 3, 7, 50, 256))
+            self.queue.batch_limit = self.chooser.choice((1, 2, 3, 7, 50, 256))
         with self.lock:
             self.worker.execute(batch)
             failures, replies = self.worker.report()
         self.queue.on_report(1, failures, replies)
 
-    def reading(self):
-        return contextlib.nullcontext()
+    def watch(self):
+        """Batches complete as they are submitted: there is nothing to watch."""
 
     def poll(self, seconds):
         self.queue.flush()

@@ -114,38 +114,36 @@ class RayLink:
         self.queue, self.executor, self.actor, self.channel, self.facts = queue, executor, actor, channel, facts
         self.read_lock = threading.Lock()
         self.turn = threading.Condition(threading.Lock())
-        self.readers = 0
+        self.waiting = 0
         self.serve_ref = None
 
     def submit(self, batch):
         """Send a batch."""
         self.channel.send(protocol.encode(batch))
+        if self.channel.pending:             # a send that had to wait for room has read messages meanwhile
+            self.poll(0.0, spin_us=0)
 
-    @contextlib.contextmanager
-    def reading(self):
-        """Inside, the calling thread reads this device's messages and the I/O thread keeps away."""
-        self.readers += 1
-        self.executor.pause(self)
-        try:
-            yield
-        finally:
-            self.readers -= 1
-            if not self.readers:
-                self.executor.resume(self)
+    def watch(self):
+        """Have the I/O thread process the next message, unless a waiting thread does so before."""
+        with contextlib.suppress(OSError, ValueError):
+            self.executor.epoll.modify(self.channel.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
 
     def poll(self, seconds, spin_us=150):
         """Read and process what has come; wait up to ``seconds`` for something."""
         if not self.read_lock.acquire(blocking=False):
             with self.turn:                  # another thread reads; it wakes us when it has
+                self.waiting += 1
                 self.turn.wait(0.005)
+                self.waiting -= 1
             return
         try:
             if self.channel.wait(seconds, spin_us=spin_us):
                 self.read()
         finally:
             self.read_lock.release()
-            with self.turn:
-                self.turn.notify_all()
+            if self.waiting:
+                with self.turn:
+                    self.turn.notify_all()
 
     def read(self):
         """Process what has come (the caller holds ``read_lock``)."""
@@ -181,7 +179,8 @@ class RayExecutor:
     """Devices on all nodes of a Ray cluster; see ``session.start`` for the settings."""
 
     def __init__(self, address=None, cpu_devices=None, simulate_gpus=None):
-        from ..worker.regions import RegionPool
+        from ..worker.regions import RegionPool, shared_memory_available
+        self.shared_memory = shared_memory_available()
         self.batch_limit = config.BATCH_COMMANDS
         self.owns_ray = False
         self.start_ray(address or config.address())
@@ -274,7 +273,7 @@ class RayExecutor:
         link.address = address
         self.links[device] = link
         self.by_fd[link.channel.fileno()] = link
-        self.epoll.register(link.channel.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
+        self.epoll.register(link.channel.fileno(), 0)
         return link
 
     def introduce(self, queue):
@@ -314,7 +313,6 @@ class RayExecutor:
 
     def lost(self, link, error):
         """A stream has ended: find out why, and tell the engine."""
-        from ..engine import engine
         cause = f"its stream ended ({error})"
         try:
             ray.get(link.serve_ref, timeout=1.0)
@@ -327,7 +325,7 @@ class RayExecutor:
             self.epoll.unregister(link.channel.fileno())
         self.by_fd.pop(link.channel.fileno(), None)
         link.channel.close()
-        engine.device_lost(link.queue, cause)
+        link.queue.engine.device_lost(link.queue, cause)
 
     def peer_lost(self, device):
         """Tell the surviving actors, which may wait for the lost one."""
@@ -340,24 +338,21 @@ class RayExecutor:
     def stage(self, array):
         """A private copy of a host array's bytes, in shared memory if large."""
         size = array.nbytes
-        if size <= config.INLINE_BYTES:
+        if size <= config.INLINE_BYTES or not self.shared_memory:
             return Stage(array.tobytes(), None, size)
-        region = self.pool.allocate(size)
+        region = self.pool.allocate_idle(size)
+        if region is None:                   # what the workers have given back saves the first touch of fresh memory
+            for link in list(self.links.values()):
+                link.poll(0.0, spin_us=0)
+            try:
+                region = self.pool.allocate(size)
+            except OSError:                  # out of descriptors or memory for sharing: the socket carries it
+                return Stage(array.tobytes(), None, size)
         target = region.array(size).view(array.dtype).reshape(array.shape)
         numpy.copyto(target, array)
         return Stage(None, region, size)
 
     # -- the I/O thread ----------------------------------------------------------------------------------------
-
-    def pause(self, link):
-        """Stop watching a link: another thread reads it."""
-        with contextlib.suppress(OSError, ValueError):
-            self.epoll.modify(link.channel.fileno(), 0)
-
-    def resume(self, link):
-        """Watch a link again."""
-        with contextlib.suppress(OSError, ValueError):
-            self.epoll.modify(link.channel.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
 
     def attend(self):
         """Process completions that come while nobody waits, so that idle devices get their next batch."""
@@ -372,8 +367,8 @@ class RayExecutor:
                     continue
                 with contextlib.suppress(MXNetError):
                     link.poll(0.0, spin_us=0)
-                if not link.readers and not link.channel.closed:
-                    self.resume(link)
+                if link.queue.pending and link.queue.commands_outstanding:
+                    link.watch()
 
     # -- the end -----------------------------------------------------------------------------------------------
 

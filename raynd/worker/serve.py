@@ -24,6 +24,7 @@ from .transport import Channel, Listener, connect, shared_memory_available
 from .worker import Hooks, Worker, lost_failure
 
 SPIN_US = 60                       # keep polling this long before sleeping: a wake-up costs about as much
+REPORT_SPIN_US = 20                # ... and this long before reporting completions that nobody has asked for
 REPORT_SECONDS = 0.002             # a worker that is kept busy still reports this often
 
 
@@ -155,7 +156,9 @@ class Server(Hooks):
                 messages = driver.receive()
                 self.backlog.extend(messages)
                 if not self.backlog:
-                    if self.done:
+                    if self.done:           # a driver that has just sent an operator often asks for its value next
+                        if driver.wait(0.0, spin_us=REPORT_SPIN_US):
+                            continue
                         self.report()
                     driver.wait(1.0, spin_us=SPIN_US)
                     continue
