@@ -11,8 +11,23 @@ import heapq
 import itertools
 
 from . import protocol
-from .dispatch import (Buffer, Content, F, PlaceholderScalar, Proxy, Scope, _record_hook, emit, put,
-                       HostQueue, materialised, scope, scope_var, where, writable_wire)
+from .dispatch import (
+    Buffer,
+    Content,
+    F,
+    HostQueue,
+    PlaceholderScalar,
+    Proxy,
+    Scope,
+    _record_hook,
+    emit,
+    materialised,
+    put,
+    scope,
+    scope_var,
+    where,
+    writable_wire,
+)
 from .engine import engine, next_id, next_tag
 from .errors import ArgumentError, MXNetError, ShapeError, TraceError
 from .spec import ArraySpec, is_float
@@ -184,9 +199,8 @@ class Node:
 
 def run_vjp(op, call, grads, inputs, outputs):
     """Gradients of all inputs by the operator's vjp rule, in each input's shape and dtype."""
-    attrs = {k: v for k, v in call.attrs.items()}
     dy = grads[0] if len(grads) == 1 else tuple(grads)
-    results = op.vjp(F, dy, inputs, outputs, **attrs)
+    results = op.vjp(F, dy, inputs, outputs, **call.attrs)
     if not isinstance(results, (tuple, list)):
         results = (results,)
     if len(results) != len(inputs):
@@ -449,7 +463,7 @@ def _repeated(node, grads, slots, seen, create_graph):
     every = [(i, None) for group in seen.values() for i in group]
     by_input = dict(zip([i for i, _ in every], node.gradients(grads, every, create_graph)))
     results = []
-    for (i, acc), group in zip(slots, seen.values()):
+    for (_, acc), group in zip(slots, seen.values()):
         total = acc
         for j in group:
             g = by_input[j]

@@ -46,8 +46,8 @@ class DeviceQueue:
     next operator takes the slow path, which raises.
     """
     __slots__ = ("engine", "device", "link", "pending", "calls", "known", "sent", "batch", "commands_outstanding",
-                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "big", "messages", "commands", "bytes", "copies",
-                 "waiters", "closed", "last_name", "progress")
+                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "big", "messages", "commands", "bytes",
+                 "copies", "waiters", "closed", "last_name", "progress")
 
     tracing = False
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from raynd.errors import AuthenticationError, MXNetError
-from raynd.worker import transport
+from raynd.worker import handshake, transport
 from raynd.worker.regions import SMALLEST, RegionPool, shared_memory_available, size_class
 from raynd.worker.transport import Channel, Listener, connect
 
@@ -664,7 +664,7 @@ def test_a_listener_that_does_not_know_the_key_is_refused(listener):
 def test_another_user_is_refused(monkeypatch):
     listener = Listener("unix", key=KEY)
     with stranger(listener) as sock:
-        monkeypatch.setattr(transport, "_peer_credentials", lambda sock: (77, os.geteuid() + 1, 0))
+        monkeypatch.setattr(handshake, "_peer_credentials", lambda sock: (77, os.geteuid() + 1, 0))
         assert listener.accept(0.1) is None
         assert "belongs to user" in str(listener.refused[0])
         assert sock.recv(100) == b"", "not even a greeting"
@@ -676,10 +676,10 @@ def test_another_user_is_refused(monkeypatch):
 
 
 def test_silent_strangers_are_dropped_and_delay_nobody(listener, monkeypatch):
-    monkeypatch.setattr(transport, "HANDSHAKE_SECONDS", 0.3)
+    monkeypatch.setattr(handshake, "HANDSHAKE_SECONDS", 0.3)
     silent = [stranger(listener) for _ in range(5)]
     slow = stranger(listener)
-    slow.send(transport.MAGIC[:3])
+    slow.send(handshake.MAGIC[:3])
     assert works(listener)
     while len(listener.refused) < 6:
         assert listener.accept(0.1) is None
@@ -695,8 +695,8 @@ def test_silent_strangers_are_dropped_and_delay_nobody(listener, monkeypatch):
 
 
 def test_nonsense_is_refused(listener):
-    for nonsense in (b"GET / HTTP/1.1\r\n\r\n", transport.MAGIC + bytes(32) + b"\xff\xff", pickle.dumps(os.system),
-                     transport.MAGIC + bytes(32) + b"\0\0" + bytes(32), b""):
+    for nonsense in (b"GET / HTTP/1.1\r\n\r\n", handshake.MAGIC + bytes(32) + b"\xff\xff", pickle.dumps(os.system),
+                     handshake.MAGIC + bytes(32) + b"\0\0" + bytes(32), b""):
         seen = len(listener.refused)
         sock = stranger(listener)
         sock.send(nonsense)
@@ -713,7 +713,7 @@ def test_a_proof_sent_back_to_its_maker_is_worthless():
         def reflect():
             sock, _ = server.accept()
             with sock:
-                sock.send(transport.MAGIC + bytes(32))
+                sock.send(handshake.MAGIC + bytes(32))
                 data = b""
                 while len(data) < 40 + 2 + 32:
                     data += sock.recv(1000)
@@ -731,8 +731,8 @@ def test_a_recorded_handshake_is_worthless(listener):
         while not listener._strangers:
             listener.accept(0)
         nonce_l = sock.recv(40)[8:]
-        proof = transport._proof(KEY, b"client", nonce_l, bytes(32), b"")
-        recording = transport.MAGIC + bytes(32) + b"\0\0" + proof
+        proof = handshake._proof(KEY, b"client", nonce_l, bytes(32), b"")
+        recording = handshake.MAGIC + bytes(32) + b"\0\0" + proof
         sock.send(recording)
         listener.accept(20)[0].close()
     with stranger(listener) as sock:
@@ -743,7 +743,7 @@ def test_a_recorded_handshake_is_worthless(listener):
     with stranger(listener) as sock:
         listener.accept(0.05)
         nonce_l = sock.recv(40)[8:]
-        sock.send(transport.MAGIC + nonce_l + b"\0\0" + transport._proof(KEY, b"listener", nonce_l, nonce_l, b""))
+        sock.send(handshake.MAGIC + nonce_l + b"\0\0" + handshake._proof(KEY, b"listener", nonce_l, nonce_l, b""))
         while len(listener.refused) < 2:
             assert listener.accept(0.1) is None
 
@@ -752,8 +752,8 @@ def test_the_hello_is_part_of_the_proof(listener):
     with stranger(listener) as sock:
         listener.accept(0.05)
         nonce_l = sock.recv(40)[8:]
-        proof = transport._proof(KEY, b"client", nonce_l, bytes(32), b"peer 1")
-        sock.send(transport.MAGIC + bytes(32) + b"\x06\0driver" + proof)
+        proof = handshake._proof(KEY, b"client", nonce_l, bytes(32), b"peer 1")
+        sock.send(handshake.MAGIC + bytes(32) + b"\x06\0driver" + proof)
         while not listener.refused:
             assert listener.accept(0.1) is None
 

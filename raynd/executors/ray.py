@@ -14,16 +14,14 @@ import select
 import threading
 import time
 
-import numpy
-
 from .. import config, protocol
 from ..errors import DeviceError, MXNetError
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")     # Ray warns about its own future default
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
-import ray  # noqa: E402
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: E402
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 
 class DeviceActor:
@@ -208,7 +206,6 @@ class RayExecutor:
                 raise MXNetError("raynd cannot run in a Ray client session; submit the script as a job with "
                                  "ray job submit")
             return
-        options = dict(logging_level=logging.ERROR, include_dashboard=False, log_to_driver=True, configure_logging=False)
         if address:
             try:
                 ray.init(address=address, logging_level=logging.ERROR, configure_logging=False)
@@ -217,7 +214,8 @@ class RayExecutor:
                                  "to start a local one") from None
         else:
             with _importable():
-                ray.init(address="local", object_store_memory=80 << 20, **options)
+                ray.init(address="local", object_store_memory=80 << 20, logging_level=logging.ERROR,
+                         include_dashboard=False, configure_logging=False)
             self.owns_ray = True
 
     def map_devices(self, cpu_devices):
@@ -337,6 +335,7 @@ class RayExecutor:
 
     def stage(self, array):
         """A private copy of a host array's bytes, in shared memory if large."""
+        from ..worker.copying import copy_large
         size = array.nbytes
         if size <= config.INLINE_BYTES or not self.shared_memory:
             return Stage(array.tobytes(), None, size)
@@ -349,7 +348,7 @@ class RayExecutor:
             except OSError:                  # out of descriptors or memory for sharing: the socket carries it
                 return Stage(array.tobytes(), None, size)
         target = region.array(size).view(array.dtype).reshape(array.shape)
-        numpy.copyto(target, array)
+        copy_large(target, array)
         return Stage(None, region, size)
 
     # -- the I/O thread ----------------------------------------------------------------------------------------

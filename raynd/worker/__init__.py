@@ -1,1 +1,1 @@
-"""What runs on a device: the command interpreter, its backend, kernels and transport. Never imports Ray or the driver."""
+"""What runs on a device: commands, kernels and transport. Never imports Ray or the driver."""

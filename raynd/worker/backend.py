@@ -14,14 +14,22 @@ class Backend:
         self.xp = numpy
         self.kind, self.index = kind, index
         self.array_type = numpy.ndarray
+        self._generator = None           # (generator, its bits, a state to fill in), made at the first draw
 
     def generator(self, state):
         """The generator of one draw. ``state`` is (seed, draw): the Philox counter block ``draw`` under the key
         (seed, device), so the numbers depend on neither timing, batching nor mode (Salmon et al., SC 2011)."""
         seed, draw = state
-        device = self.index + (1 << 32 if self.kind == "gpu" else 0)
-        return numpy.random.Generator(numpy.random.Philox(key=[seed & 0xFFFFFFFFFFFFFFFF, device],
-                                                          counter=[0, 0, draw, 0]))
+        if self._generator is None:
+            bits = numpy.random.Philox(key=0)
+            self._generator = numpy.random.Generator(bits), bits, bits.state
+        generator, bits, fields = self._generator        # setting the state costs a tenth of a new generator
+        fields["state"]["key"][0] = seed & 0xFFFFFFFFFFFFFFFF
+        fields["state"]["key"][1] = self.index + (1 << 32 if self.kind == "gpu" else 0)
+        fields["state"]["counter"][:] = 0, 0, draw, 0
+        fields["buffer_pos"], fields["has_uint32"] = 4, 0
+        bits.state = fields
+        return generator
 
     def synchronize(self):
         """Return when all started work is done (at once: NumPy computes in the calling thread)."""

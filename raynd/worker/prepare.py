@@ -6,6 +6,7 @@ from functools import partial
 from ..ops import registry
 from ..spec import ArraySpec, as_dtype, decode_spec
 
+
 class Prepared:
     """A call bound for its specs: ``run(*arrays)`` gives an array or a tuple of arrays, as inferred.
 

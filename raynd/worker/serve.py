@@ -19,6 +19,7 @@ from .. import config, protocol
 from ..errors import MXNetError
 from ..protocol import Failure
 from ..spec import as_dtype
+from .copying import copy_large
 from .regions import RegionPool
 from .transport import Channel, Listener, connect, shared_memory_available
 from .worker import Hooks, Worker, lost_failure
@@ -226,8 +227,13 @@ class Server(Hooks):
         return channel
 
     def post(self, peers, tag, value):
-        """Send a value to peers; one region in shared memory serves all of them on this node."""
-        region = None
+        """Send a value to peers; one region in shared memory serves all of them on this node.
+
+        Returns that region's array (read-only, equal to ``value``) or None: a worker that keeps it in place of
+        ``value`` can send it again without another copy.
+        """
+        region, own = self.region_of(value)
+        kept = None
         try:
             for peer in peers:
                 if peer in self.lost:
@@ -241,8 +247,7 @@ class Server(Hooks):
                     if channel.shared and value.nbytes > config.INLINE_BYTES:
                         if region is None:
                             region = self.pool.allocate(value.nbytes)
-                            target = region.array(value.nbytes).view(value.dtype).reshape(value.shape)
-                            numpy.copyto(target, value)
+                            kept = OwnRegion.array(region, value)
                         payload = channel.reference(region, 0, value.nbytes)
                     else:
                         payload = channel.pack(value)
@@ -250,8 +255,19 @@ class Server(Hooks):
                 except (ConnectionError, OSError) as error:
                     self.lose(peer, str(error) or "its connection closed")
         finally:
-            if region is not None:
+            if region is not None and not own:
                 region.release()
+        return kept
+
+    @staticmethod
+    def region_of(value):
+        """(region, True) if ``value`` is the whole array of a region of ours, else (None, False)."""
+        base = value
+        while isinstance(base, numpy.ndarray):
+            base = base.base
+        if isinstance(base, OwnRegion) and base.matches(value):
+            return base.region, True
+        return None, False
 
     def take(self, tag, peer):
         """The value ``peer`` posted under ``tag``; meanwhile the driver's stream is read into the backlog."""
@@ -277,6 +293,29 @@ class Server(Hooks):
                     self.wake.clear()
                 else:
                     self.backlog.extend(self.driver.receive())
+
+
+class OwnRegion:
+    """Keeps a region of this process while arrays of it are in use; NumPy holds it as the base of the array."""
+
+    def __init__(self, region, nbytes):
+        region.hold()
+        self.region, self.nbytes = region, nbytes
+        self.source = region.array(nbytes)
+        self.__array_interface__ = {**self.source.__array_interface__, "data": (self.source.ctypes.data, True)}
+
+    def __del__(self):
+        self.region.release()
+
+    def matches(self, array):
+        """Whether ``array`` is the region's whole content."""
+        return array.nbytes == self.nbytes and array.ctypes.data == self.source.ctypes.data
+
+    @classmethod
+    def array(cls, region, value):
+        """``value`` copied into ``region``, as a read-only array that keeps the region."""
+        copy_large(region.array(value.nbytes).view(value.dtype).reshape(value.shape), value)
+        return numpy.asarray(cls(region, value.nbytes)).view(value.dtype).reshape(value.shape)
 
 
 class _Wake:
