@@ -1,0 +1,2 @@
+"""Arrays (``mx.nd``)."""
+from .array import NDArray, ndarray  # noqa: F401
