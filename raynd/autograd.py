@@ -148,13 +148,13 @@ class Node:
         queue.check()
         if program.code not in queue.known:
             program.define(queue)
-        wires = [g._wire() for g in grads if g is not None]
+        wires = [materialised(g)._wire() for g in grads if g is not None]
         for item in self.saved:
             if type(item) is tuple:
                 wires.append(item[0].id if item[1] is None else (item[0].id, item[1], item[2].shape))
             else:
                 wires.append((item,))
-        wires += [acc._wire() for _, acc in slots if acc is not None]
+        wires += [materialised(acc)._wire() for _, acc in slots if acc is not None]
         outputs = emit(queue, program, tuple(wires), self.cls)
         results, at = [], 0
         for (_, acc), made in zip(slots, program.made):
@@ -513,6 +513,7 @@ def _deliver(leaf, g):
 def assign(target, source):
     """Overwrite ``target`` by ``source`` (same shape and dtype, same device), poison included."""
     queue = target._buffer.queue
+    materialised(source)
     if queue is not source._buffer.queue:
         source = copy_to(source, queue.device)
     code, instruction = where()
@@ -566,6 +567,7 @@ def copy_to(x, device):
     if from_queue.tracing:
         raise_if_other(from_queue, device)
         return F.copy(x)
+    from_queue.check()
     queue = engine.queue(device)
     queue.check()
     if isinstance(from_queue, HostQueue):

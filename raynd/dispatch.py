@@ -17,14 +17,14 @@ import itertools
 import secrets
 import sys
 import threading
-from functools import lru_cache
+from functools import cache
 
 import numpy
 
 from . import protocol
 from .device import as_device
 from .engine import BIG, INTERNAL, engine, next_id
-from .errors import ArgumentError, DeviceError, MXNetError, ShapeError, TraceError
+from .errors import ArgumentError, DeviceError, MXNetError, ShapeError, ShutdownError, TraceError
 from .ops import registry
 from .spec import ArraySpec, as_dtype, encode_spec, spec
 
@@ -328,11 +328,11 @@ def invoke_into(op, inputs, attrs, targets):
     if modes.recording and any(isinstance(x, Proxy) and x._entry is not None for x in (*inputs, *targets)):
         raise MXNetError("in-place operations (out=, +=, x[...] =) are not supported while recording with autograd")
     array = next((x for x in inputs if isinstance(x, Proxy)), None)
-    queue = (array or targets[0])._buffer.queue
+    queue = (targets[0] if array is None else array)._buffer.queue
     inputs = settle(op, inputs, queue) or inputs
     targets = tuple(materialised(t) for t in targets)
     array = next((x for x in inputs if isinstance(x, Proxy)), None)
-    queue = (array or targets[0])._buffer.queue
+    queue = (targets[0] if array is None else array)._buffer.queue
     for x in (*inputs, *targets):
         if isinstance(x, Proxy) and x._buffer.queue is not queue:
             raise device_mismatch(op, [x for x in (*inputs, *targets) if isinstance(x, Proxy)])
@@ -438,6 +438,8 @@ def align(op, inputs):
     if trace is not None:
         inputs = [trace.capture(x) if isinstance(x, Proxy) and x._buffer.queue is not trace else x for x in inputs]
     arrays = [x for x in inputs if isinstance(x, Proxy)]
+    for x in arrays:
+        x._buffer.queue.check()              # an array of a run that was shut down is no array of another device
     if any(a._buffer.queue is not arrays[0]._buffer.queue for a in arrays):
         raise device_mismatch(op, arrays)
     return inputs
@@ -546,20 +548,23 @@ def mutable_wires(op, inputs, wires):
 class HostQueue:
     """Stands where a queue stands for a host array that is not on its device yet. Its cache is always empty, so the
     dispatcher takes the slow path, which sends the array first."""
-    __slots__ = ("device", "host", "calls", "array_spec")
+    __slots__ = ("device", "host", "calls", "array_spec", "executor")
 
     tracing = False
-    pending: list = []
+    lost = None
 
     def __init__(self, device, host, array_spec):
         self.device, self.host, self.array_spec = device, host, array_spec
-        self.calls = {}
+        self.calls, self.executor = {}, engine.executor
 
     def check(self):
-        """Nothing can be wrong yet."""
+        """Raise if the run that the array was made in has ended."""
+        if engine.executor is not self.executor:
+            raise ShutdownError("this array was made before mx.shutdown(); arrays made before it are gone")
 
     def materialise(self, buffer):
         """Send the array to its device; the buffer is an ordinary one from now on."""
+        self.check()
         queue = engine.queue(self.device)
         buffer.content = put(queue, self.host, 0, self.array_spec)
         buffer.queue = queue
@@ -605,7 +610,7 @@ class _Functions:
         return function
 
 
-@lru_cache(maxsize=None)
+@cache
 def function_of(op):
     """A plain function of an operator: arrays positionally, attributes positionally after them or by name."""
     count, names, defaults = len(op.inputs), op.attrs, op.defaults
