@@ -11,6 +11,7 @@ import numpy
 from ..dispatch import F, Proxy, invoke_into, scope
 from ..errors import ArgumentError, IndexOutOfBounds, MXNetError, ShapeError
 from ..ops import registry
+from ..ops.indexing import check_assignable
 from ..spec import contiguous_range, spec
 
 
@@ -117,16 +118,17 @@ def setitem(x, key, value):
         advanced_indexing.setitem(x, key, value)
         return
     items, shape = normalize_basic(basic, x._spec.shape)
-    target = contiguous_view(x, items, shape) if x._spec.size or True else None
+    target = contiguous_view(x, items, shape)
     if target is not None:
         if whole(basic, x._spec.shape) and x._offset is None:
             target = x
         fill(target, value)
         return
     value = as_value(x, value)
-    region = tuple(n for n in shape)
     if isinstance(value, Proxy):
-        check_broadcast(value._spec.shape, region)
+        check_assignable(value._spec.shape, shape)
+        if value._buffer is x._buffer:
+            value = F.copy(value)                # the kernel must not read what it writes
     invoke_into_inplace("basic_assign", x, value, {"items": encode_items(items), "shape": shape})
 
 
@@ -159,20 +161,11 @@ def as_value(x, value):
     return from_numpy(values, x.device, type(x))
 
 
-def check_broadcast(source, target):
-    """``source`` must broadcast to ``target``; leading 1s are dropped, as in NumPy's assignment."""
-    trimmed = source
-    while len(trimmed) > len(target) and trimmed[0] == 1:
-        trimmed = trimmed[1:]
-    if len(trimmed) > len(target) or any(m not in (1, n) for m, n in zip(reversed(trimmed), reversed(target))):
-        raise ShapeError(f"could not broadcast input array from shape {source} into shape {target}")
-
-
 def fill(target, value):
     """``target[...] = value`` for a contiguous target."""
     value = as_value(target, value)
     if isinstance(value, Proxy):
-        check_broadcast(value._spec.shape, target._spec.shape)
+        check_assignable(value._spec.shape, target._spec.shape)
         if value._spec.shape != target._spec.shape:
             if len(value._spec.shape) > len(target._spec.shape):
                 value = F.reshape(value, newshape=value._spec.shape[-len(target._spec.shape):]

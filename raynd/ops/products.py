@@ -169,7 +169,7 @@ def as_matrix(a, free, taken):
     """``a`` as (matrix, whether it is stored transposed) with rows ``free`` and columns ``taken``: a view if the
     axes lie in either order, else a copy."""
     rows, columns = math.prod([a.shape[i] for i in free]), math.prod([a.shape[i] for i in taken])
-    if tuple([*taken, *free]) == tuple(range(a.ndim)):
+    if (*taken, *free) == tuple(range(a.ndim)):
         return a.reshape(columns, rows), True
     return a.transpose(*free, *taken).reshape(rows, columns) if a.ndim else a.reshape(1, 1), False
 
