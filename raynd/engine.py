@@ -86,7 +86,11 @@ class DeviceQueue:
 
     def kick(self):
         """After an append: flush if the device is idle or the queue is long, and hold back a run-ahead too far."""
-        if not self.commands_outstanding or len(self.pending) >= self.batch_limit or self.big > FLUSH_BYTES:
+        if self.engine.synchronous:
+            self.flush()
+            self.engine.pump(self, lambda: not self.commands_outstanding or self.lost is not None, "each command")
+            self.engine.raise_unseen()
+        elif not self.commands_outstanding or len(self.pending) >= self.batch_limit or self.big > FLUSH_BYTES:
             self.flush()
             self.limit = 1                   # the next command that has to wait comes here again, to have the I/O
             if (self.commands_outstanding > config.MAX_OUTSTANDING_COMMANDS

@@ -182,6 +182,9 @@ class Worker:
             if number is not None and type(table[number]) is Failure:
                 root = table[number]
                 break
+        if root is None and call.into is not None:
+            wire = next((w for w in outs if type(w) is tuple and type(table[w[0]]) is Failure), None)
+            root = None if wire is None else table[wire[0]]        # a part of a poisoned array stays poisoned
         if root is None:
             return False
         if call.into is None:
