@@ -169,11 +169,11 @@ def _values(f, shape, flag):
 
 def _read_array(f):
     magic, = struct.unpack("<I", _take(f, 4))
-    storage, stored = 0, None
+    storage = 0
     if magic in (_V2, _V3):
         storage, = struct.unpack("<i", _take(f, 4))
         if storage in (1, 2):
-            stored = _shape(f)
+            _shape(f)                                    # of the values; MXNet may write it before it is known
         elif storage != 0:
             raise MXNetError(f"invalid array file: storage type {storage} is unknown")
         shape = _shape(f)
@@ -190,7 +190,8 @@ def _read_array(f):
     if storage == 0:
         return _values(f, shape, flag)
     indices = [(struct.unpack("<i", _take(f, 4))[0], _shape(f)) for _ in range(storage)]
-    data = _values(f, stored, flag)
+    count = indices[-1][1][0]
+    data = _values(f, (count, *shape[1:]) if storage == 1 else (count,), flag)
     return _dense(storage, shape, data, [_values(f, s, kind) for kind, s in indices])
 
 
