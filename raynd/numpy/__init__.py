@@ -12,7 +12,8 @@ from ..ndarray.array import ndarray  # noqa: F401
 from ..ndarray.bindings import export
 
 _MODULES = ("creation", "types", "logic", "mathematics", "manipulation", "reductions", "sorting", "sets", "statistics",
-            "polynomial", "fallback")
+            "polynomial", "fallback",
+            "products", "selection")
 
 
 def _fill(space):
