@@ -11,6 +11,7 @@ at the head of every stream it takes part in, and no wait can deadlock.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import linecache
 import sys
@@ -245,6 +246,8 @@ class Engine:
             if self.executor is not None:
                 raise MXNetError("raynd is already running; call mx.shutdown() before mx.init()")
             self.executor = executor
+            atexit.unregister(_at_exit)      # exit functions run last registered first: this must come before Ray's,
+            atexit.register(_at_exit)        # which registers its own when the executor imports it
 
     def queue(self, device) -> DeviceQueue:
         """The queue of ``device``; starts its worker on first use."""
@@ -371,15 +374,15 @@ class Engine:
         error.seen = True
         raise error.exception()
 
-    def wait_all(self, raise_errors=True):
-        """Wait for all devices; raises an error that nobody has seen, one a call, the oldest first."""
+    def wait_all(self, raise_errors=True, timeout=None):
+        """Wait for all devices (TimeoutError after ``timeout`` seconds each); raises an error that nobody has seen, one a call, the oldest first."""
         waiters = []
         for queue in list(self.queues.values()):
             if queue.lost is None and not queue.closed:
                 waiters.append(queue.ask(protocol.WAIT, None, "everything queued"))
         for waiter in waiters:
             try:
-                self.finish(waiter)
+                self.finish(waiter, timeout)
             except DeviceLostError:
                 if raise_errors:
                     raise
@@ -432,18 +435,17 @@ class Engine:
 engine = Engine()
 
 
+EXIT_SECONDS = 5.0                 # at exit, time for what is queued to end, so that its errors can be reported
+
+
 def _at_exit():
+    interrupted = isinstance(getattr(sys, "last_value", None), KeyboardInterrupt)
     try:
-        if engine.executor is not None and engine.queues:
-            try:
-                engine.wait_all(raise_errors=False)
-            except (MXNetError, TimeoutError, KeyboardInterrupt):
-                pass                         # what is left is reported below; an exit must not fail
+        if engine.executor is not None and engine.queues and not interrupted:
+            with contextlib.suppress(MXNetError, TimeoutError, KeyboardInterrupt):
+                engine.wait_all(raise_errors=False, timeout=EXIT_SECONDS)
     finally:
         engine.shutdown()
-
-
-atexit.register(_at_exit)
 
 
 # -- the public part: mx.engine --------------------------------------------------------------------------------

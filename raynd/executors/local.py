@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 
 import numpy
 
@@ -39,7 +40,15 @@ class LocalHooks(Hooks):
             self.mailbox[tag, self.name, peer] = value
 
     def take(self, tag, peer):
-        return self.mailbox.pop((tag, peer, self.name))
+        key = tag, peer, self.name
+        while self.mailbox.together and key not in self.mailbox:     # the peer's stream runs in another thread
+            time.sleep(0.0001)
+        return self.mailbox.pop(key)
+
+
+class Mailbox(dict):
+    """Values posted and not yet taken. ``together``: streams run side by side, so a value may still come."""
+    together = False
 
 
 class LocalLink:
@@ -76,10 +85,12 @@ class LocalLink:
 class LocalExecutor:
     """``cpu_devices`` CPU devices, and ``simulate_gpus`` GPU devices played by NumPy."""
 
+    in_process = True
+
     def __init__(self, cpu_devices=None, simulate_gpus=None):
         self.counts = {"cpu": cpu_devices or config.cpu_devices() or max(4, os.cpu_count() or 1),
                        "gpu": config.simulate_gpus() if simulate_gpus is None else simulate_gpus}
-        self.mailbox = {}
+        self.mailbox = Mailbox()
         setting = config.local_batch()
         self.chooser = None
         self.batch_limit = 1
@@ -101,6 +112,22 @@ class LocalExecutor:
         hooks = LocalHooks(str(device), self.mailbox)
         worker = Worker(str(device), Backend(device.device_type, device.device_id), hooks)
         return LocalLink(worker, queue, self.chooser)
+
+    def run_together(self, work):
+        """Execute batches of several links (pairs of link and list of batches) side by side, since they exchange
+        values both ways."""
+        def run(link, batches):
+            for batch in batches:
+                link.submit(batch)
+        threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in work if pair[1]]
+        self.mailbox.together = True
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            self.mailbox.together = False
 
     def introduce(self, queue):
         """Workers of one process need not be told of each other."""

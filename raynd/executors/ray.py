@@ -93,6 +93,18 @@ def _importable():
             os.environ["PYTHONPATH"] = before
 
 
+@contextlib.contextmanager
+def _quiet():
+    """Inside, Ray logs errors only: that it starts, and how it may be configured, is not the user's concern here."""
+    logger = logging.getLogger("ray")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
 class Stage:
     """A host array's bytes, copied once: small ones as bytes, large ones in shared memory for all who need a part."""
     __slots__ = ("data", "region", "size")
@@ -176,6 +188,8 @@ class RayLink:
 class RayExecutor:
     """Devices on all nodes of a Ray cluster; see ``session.start`` for the settings."""
 
+    in_process = False
+
     def __init__(self, address=None, cpu_devices=None, simulate_gpus=None):
         from ..worker.regions import RegionPool, shared_memory_available
         self.shared_memory = shared_memory_available()
@@ -213,7 +227,7 @@ class RayExecutor:
                 raise MXNetError(f"no Ray cluster answers at {address!r}: {error}. Unset RAYND_ADDRESS and RAY_ADDRESS "
                                  "to start a local one") from None
         else:
-            with _importable():
+            with _importable(), _quiet():
                 ray.init(address="local", object_store_memory=80 << 20, logging_level=logging.ERROR,
                          include_dashboard=False, configure_logging=False)
             self.owns_ray = True
@@ -311,6 +325,8 @@ class RayExecutor:
 
     def lost(self, link, error):
         """A stream has ended: find out why, and tell the engine."""
+        if self.closing:                     # and above all, no Ray call from here may start Ray anew
+            return
         cause = f"its stream ended ({error})"
         try:
             ray.get(link.serve_ref, timeout=1.0)
@@ -329,7 +345,8 @@ class RayExecutor:
         """Tell the surviving actors, which may wait for the lost one."""
         for link in list(self.links.values()):
             if link.queue.device != device and link.queue.lost is None:
-                link.actor.peer_lost.remote(str(device), "its actor died")
+                with contextlib.suppress(Exception):           # it may be dying as well
+                    link.actor.peer_lost.remote(str(device), "its actor died")
 
     # -- host arrays -------------------------------------------------------------------------------------------
 

@@ -38,8 +38,9 @@ class Backend:
         """Let kernels use ``count`` threads (BLAS, OpenMP)."""
         import threadpoolctl
         threadpoolctl.threadpool_limits(count)
-        from . import providers
-        providers.set_threads(count)
+        _threads["count"] = count
+        for function in _threads["followers"]:
+            function(count)
 
     def empty_cache(self):
         """Give freed memory back to the system."""
@@ -50,6 +51,16 @@ class Backend:
         import os
         page = os.sysconf("SC_PAGE_SIZE")
         return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+
+
+_threads: dict = {"count": None, "followers": []}
+
+
+def follow_threads(function):
+    """Call ``function(count)`` now and whenever the number of threads of this process's kernels is set."""
+    _threads["followers"].append(function)
+    if _threads["count"] is not None:
+        function(_threads["count"])
 
 
 def keep_freed_memory():
