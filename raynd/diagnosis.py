@@ -170,7 +170,7 @@ import raynd as mx
 from raynd import session
 session.start(mode={mode!r}, cpu_devices=1)
 start = time.perf_counter()
-assert float((mx.np.ones(3) + 1).sum()) == 6
+assert (mx.np.ones(3) + 1).asnumpy().tolist() == [2, 2, 2]
 seconds = time.perf_counter() - start
 where = session.devices()[0]
 session.shutdown()

@@ -30,11 +30,11 @@ LAYERS = [
     {"random"},
     {"autograd"},
     {"ndarray"},
-    {"numpy", "numpy_extension"},
+    {"numpy", "numpy_extension", "util"},
     {"program"},
     {"initializer", "optimizer", "lr_scheduler", "kvstore"},
     {"gluon"},
-    {"*"},                                    # everything else: symbol, io, image, util, base, cli, ...
+    {"*"},                                    # everything else: symbol, io, image, base, cli, ...
 ]
 
 # (file, module it imports): imports against the order that are right all the same.
