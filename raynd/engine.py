@@ -375,7 +375,8 @@ class Engine:
         raise error.exception()
 
     def wait_all(self, raise_errors=True, timeout=None):
-        """Wait for all devices (TimeoutError after ``timeout`` seconds each); raises an error that nobody has seen, one a call, the oldest first."""
+        """Wait for all devices (TimeoutError after ``timeout`` seconds each); raises an error that nobody has seen, one
+        a call, the oldest first."""
         waiters = []
         for queue in list(self.queues.values()):
             if queue.lost is None and not queue.closed:
