@@ -55,7 +55,7 @@ def normal(loc=0, scale=1, shape=None, dtype=None, ctx=None, out=None, **kwargs)
 
 
 def randn(*shape, **kwargs):
-    """Samples of shape ``shape`` of the normal distribution; keywords ``loc``, ``scale``, ``dtype``, ``ctx``, ``out``."""
+    """Samples of shape ``shape`` of the normal distribution (keywords ``loc, scale, dtype, ctx, out``)."""
     loc, scale = kwargs.pop("loc", 0), kwargs.pop("scale", 1)
     dtype, ctx, out = kwargs.pop("dtype", None), kwargs.pop("ctx", None), kwargs.pop("out", None)
     _nowhere("randn", kwargs)
@@ -108,7 +108,8 @@ def randint(low, high, shape=None, dtype=None, ctx=None, out=None, **kwargs):
         shape = (1,) if out is None else out.shape
     if dtype is None:
         dtype = "int32" if out is None else out.dtype
-    return _draw("random_randint", (int(low), int(high)), {"shape": _as_shape(shape), "dtype": dtype}, ctx, NDArray, out)
+    attrs = {"shape": _as_shape(shape), "dtype": dtype}
+    return _draw("random_randint", (int(low), int(high)), attrs, ctx, NDArray, out)
 
 
 def categorical(data, shape=None, get_prob=False, out=None, dtype="int32", **kwargs):
@@ -257,10 +258,10 @@ def _aligned(sample, params, name):
             raise ShapeError(f"{name}: parameters of shape {p._spec.shape} do not match samples of shape "
                              f"{sample._spec.shape}")
     extra = (1,) * (sample._spec.ndim - params[0]._spec.ndim)
-    return [F_reshape(p, p._spec.shape + extra) for p in params]
+    return [_reshape(p, p._spec.shape + extra) for p in params]
 
 
-def F_reshape(x, shape):
+def _reshape(x, shape):
     """``x`` reshaped, differentiably."""
     return x if x._spec.shape == shape else _F.reshape(x, newshape=shape)
 
@@ -331,7 +332,7 @@ def random_pdf_dirichlet(sample, alpha, is_log=False, out=None, name=None):
     if sample._spec.shape[-1] != k or sample._spec.shape[:len(lead)] != lead:
         raise ShapeError(f"random_pdf_dirichlet: parameters of shape {alpha._spec.shape} do not match samples of shape "
                          f"{sample._spec.shape}")
-    wide = F_reshape(alpha, lead + (1,) * (sample._spec.ndim - alpha._spec.ndim) + (k,))
+    wide = _reshape(alpha, lead + (1,) * (sample._spec.ndim - alpha._spec.ndim) + (k,))
     power = _F.sum((wide - 1.0) * _F.log(sample), axis=-1)
     norm = _F.gammaln(_F.sum(wide, axis=-1)) - _F.sum(_F.gammaln(wide), axis=-1)
     return _give(_density(power + norm, is_log), out)

@@ -1,0 +1,57 @@
+"""Functions of ``mx.nd.contrib`` and ``mx.nd._internal`` that are made of several operators."""
+from __future__ import annotations
+
+import math
+
+from ..dispatch import F
+from ..random import draw
+from ..spec import as_shape
+from .array import NDArray
+from .legacy import compare  # noqa: F401
+from .random import uniform
+
+
+def isnan(data):
+    """1 where an element is not a number, else 0, in the dtype of ``data``."""
+    return F.cast(F.isnan(data), dtype=data._spec.dtype.name)
+
+
+def isinf(data):
+    """1 where an element is infinite, else 0, in the dtype of ``data``."""
+    return F.cast(F.isinf(data), dtype=data._spec.dtype.name)
+
+
+def isfinite(data):
+    """1 where an element is finite, else 0, in the dtype of ``data``."""
+    return F.cast(F.isfinite(data), dtype=data._spec.dtype.name)
+
+
+def boolean_mask(data, index, axis=0, out=None, name=None):
+    """The rows of ``data`` whose ``index`` is not 0; waits for the count."""
+    from .legacy import give
+    if axis != 0:
+        raise NotImplementedError("boolean_mask: axis must be 0")
+    return give(data[F.cast(index, dtype="bool").as_np_ndarray()], out)
+
+
+def rand_zipfian(true_classes, num_sampled, range_max, ctx=None):
+    """``num_sampled`` log-uniform classes below ``range_max``: int64 classes, and the expected counts of
+    ``true_classes`` and of the sampled ones (float64)."""
+    log_range = math.log(range_max + 1)
+    u = uniform(0, log_range, shape=(num_sampled,), dtype="float64", ctx=ctx or true_classes.device)
+    sampled = F.mod(F.cast(F.exp(u), dtype="int64") - 1, range_max)
+
+    def expected(classes):
+        c = F.cast(classes, dtype="float64")
+        return F.log((c + 2.0) / (c + 1.0)) * (num_sampled / log_range)
+    return sampled, expected(true_classes), expected(sampled)
+
+
+def sample_unique_zipfian(range_max, shape=None, out=None, name=None):
+    """For each row of ``shape`` (rows, count): distinct log-uniform classes, and the number of tries it took."""
+    return list(draw("sample_unique_zipfian", (), {"range_max": int(range_max), "shape": as_shape(shape)},
+                     cls=NDArray))
+
+
+FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform)}
+INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian}
