@@ -26,7 +26,7 @@ from .device import as_device
 from .engine import BIG, INTERNAL, engine, next_id
 from .errors import ArgumentError, DeviceError, MXNetError, ShapeError, ShutdownError, TraceError
 from .ops import registry
-from .spec import ArraySpec, as_dtype, encode_spec, spec
+from .spec import ArraySpec, as_dtype, encode_spec, same_kind_cast, spec
 
 _getframe = sys._getframe
 _getrefcount = sys.getrefcount
@@ -319,10 +319,11 @@ def emit(queue, call, wires, cls):
     return outputs[0] if call.single else outputs
 
 
-def invoke_into(op, inputs, attrs, targets):
+def invoke_into(op, inputs, attrs, targets, same_kind=False):
     """Run ``op`` and write its outputs to existing arrays (``out=``, ``+=``). Returns the targets.
 
-    The result's shape must be the target's; its dtype is cast to the target's.
+    The result's shape must be the target's; its dtype is cast to the target's. ``same_kind`` refuses casts that lose
+    the kind of number, such as float to int.
     """
     modes = scope()
     if modes.recording and any(isinstance(x, Proxy) and x._entry is not None for x in (*inputs, *targets)):
@@ -343,6 +344,9 @@ def invoke_into(op, inputs, attrs, targets):
     for target, out in zip(targets, call.out_specs):
         if target._spec.shape != out.shape:
             raise ShapeError(f"out= of {op.name} has shape {target._spec.shape}, the result has shape {out.shape}")
+        if same_kind and out.dtype != target._spec.dtype and not same_kind_cast(out.dtype, target._spec.dtype):
+            raise ArgumentError(f"the result of {op.name} has dtype {out.dtype}, which cannot be written into an array "
+                                f"of {target._spec.dtype} without losing its kind; use astype")
     wires = [wire_of(x) for x in inputs]
     if op.draws:
         wires.append(draw_wire(queue))

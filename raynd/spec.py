@@ -143,6 +143,15 @@ def is_float(dtype) -> bool:
     return dtype.kind == "f" or dtype == bfloat16
 
 
+def same_kind_cast(source, target) -> bool:
+    """Whether values may be cast from ``source`` to ``target`` within their kind (NumPy's 'same_kind' rule)."""
+    if is_float(source) and is_float(target):
+        return True
+    if source == bfloat16 or target == bfloat16:
+        return source != bfloat16
+    return np.can_cast(source, target, "same_kind")
+
+
 _FLOAT_RANK = {np.dtype("float16"): 1, bfloat16: 1, np.dtype("float32"): 2, np.dtype("float64"): 3}
 
 
@@ -166,11 +175,9 @@ def promote_scalar(dtype, scalar_type) -> np.dtype:
     """The dtype of an array of ``dtype`` with a Python scalar of ``scalar_type``.
 
     A scalar never widens an array of its own kind; a float scalar turns an integer or bool array into float64, an
-    int scalar turns a bool array into int64 (both as MXNet and NumPy do).
+    int or bool scalar turns a bool array into int64 (as in MXNet).
     """
-    if scalar_type is bool:
-        return dtype
-    if scalar_type is int:
+    if scalar_type is not float:
         return np.dtype("int64") if dtype.kind == "b" else dtype
     return dtype if is_float(dtype) or dtype.kind == "c" else np.dtype("float64")
 

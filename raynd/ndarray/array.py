@@ -8,7 +8,7 @@ import numpy
 
 from .. import autograd, protocol
 from ..device import Device, as_device
-from ..dispatch import (F, PlaceholderScalar, Proxy, _class_hook, invoke, invoke_into, materialised, stage)
+from ..dispatch import F, PlaceholderScalar, Proxy, _class_hook, invoke, invoke_into, materialised, stage
 from ..engine import engine
 from ..errors import ArgumentError, MXNetError, ShapeError, TraceError
 from ..ops import registry
@@ -58,7 +58,7 @@ def _inplace(name):
         arrays = (self, other)
         if isinstance(other, (numpy.ndarray, numpy.generic)):
             arrays = convert(op, arrays)
-        invoke_into(op, arrays, (), (self,))
+        invoke_into(op, arrays, (), (self,), same_kind=True)
         return self
     return method
 
@@ -299,17 +299,48 @@ class NDArray(Proxy):
     __truediv__, __rtruediv__ = _binary("true_divide"), _binary("true_divide", True)
     __itruediv__ = _inplace("true_divide")
     __matmul__, __rmatmul__, __imatmul__ = _binary("matmul"), _binary("matmul", True), _inplace("matmul")
+    __mod__, __rmod__, __imod__ = _binary("mod"), _binary("mod", True), _inplace("mod")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _binary("floor_divide", True)
+    __ifloordiv__ = _inplace("floor_divide")
+    __rpow__, __ipow__ = _binary("power", True), _inplace("power")
+    __and__, __rand__, __iand__ = _binary("bitwise_and"), _binary("bitwise_and", True), _inplace("bitwise_and")
+    __or__, __ror__, __ior__ = _binary("bitwise_or"), _binary("bitwise_or", True), _inplace("bitwise_or")
+    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor"), _binary("bitwise_xor", True), _inplace("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("left_shift"), _binary("left_shift", True)
+    __rshift__, __rrshift__ = _binary("right_shift"), _binary("right_shift", True)
+    __ilshift__, __irshift__ = _inplace("left_shift"), _inplace("right_shift")
     __lt__, __le__, __gt__, __ge__ = _binary("less"), _binary("less_equal"), _binary("greater"), \
         _binary("greater_equal")
+    _power = _binary("power")
+
+    def __pow__(self, other, modulo=None):
+        if modulo is not None:
+            raise ArgumentError("pow() of arrays takes no third argument")
+        return self._power(other)
+
+    def __divmod__(self, other):
+        return self // other, self % other
+
+    def __rdivmod__(self, other):
+        return other // self, other % self
+
+    def __invert__(self):
+        return invoke(_INVERT, (self,))
+
+    def __round__(self, ndigits=None):
+        return invoke(_ROUND, (self,), {"decimals": 0 if ndigits is None else int(ndigits)})
+
+    def _compare_list(self, op, other):
+        return call(op, (self, numpy.asarray(other)), (), None)
 
     def __eq__(self, other):
         if other is None or not _other(self, other):
-            return False
+            return self._compare_list(_EQUAL, other) if isinstance(other, (list, tuple)) else False
         return call(_EQUAL, (self, other), (), None)
 
     def __ne__(self, other):
         if other is None or not _other(self, other):
-            return True
+            return self._compare_list(_NOT_EQUAL, other) if isinstance(other, (list, tuple)) else True
         return call(_NOT_EQUAL, (self, other), (), None)
 
     def __neg__(self):
@@ -324,6 +355,7 @@ class NDArray(Proxy):
 
 _EQUAL, _NOT_EQUAL = registry.get("equal"), registry.get("not_equal")
 _NEGATIVE, _ABSOLUTE = registry.get("negative"), registry.get("absolute")
+_INVERT, _ROUND = registry.get("invert"), registry.get("round")
 
 
 class ndarray(NDArray):

@@ -10,15 +10,18 @@ import inspect
 import numpy
 
 from ..dispatch import PlaceholderScalar, Proxy, freeze, invoke, invoke_into
-from ..errors import ArgumentError
+from ..errors import ArgumentError, dual
 from ..ops import registry
 
 
 def call(op, arrays, attrs, out):
     """Run ``op`` for a public function: array-likes become arrays, attributes canonical, ``out`` is written."""
-    for i, x in enumerate(arrays):
+    for x in arrays:
         if not isinstance(x, Proxy) and type(x) not in _PASS:
+            given = arrays
             arrays = convert(op, arrays)
+            if out is None and not any(isinstance(a, Proxy) for a in arrays) and _computes_scalars(op):
+                return all_scalars(op, given, attrs)
             break
     if attrs:
         for name, value in attrs.items():
@@ -31,7 +34,7 @@ def call(op, arrays, attrs, out):
     for t in targets:
         if not isinstance(t, Proxy):
             raise ArgumentError(f"{op.name}: out= must be an array, not {type(t).__name__}")
-    invoke_into(op, arrays, attrs, targets)
+    invoke_into(op, arrays, attrs, targets, same_kind=True)
     return out
 
 
@@ -64,10 +67,28 @@ def convert(op, arrays):
     return result
 
 
-def all_scalars(op, arrays):
+def _computes_scalars(op):
+    """Whether the public function of ``op`` takes numbers alone, as NumPy's function of the same name does."""
+    return bool(op.inputs) and not op.variadic and "np" in op.exports and hasattr(numpy, op.exports["np"][0])
+
+
+def all_scalars(op, arrays, attrs=()):
     """A function of numbers alone, as NumPy computes it (``np.exp(1)``)."""
-    name = op.exports.get("np", (op.name,))[0]
-    return getattr(numpy, name)(*arrays)
+    with numpy.errstate(all="ignore"):
+        return getattr(numpy, op.exports["np"][0])(*arrays, **dict(attrs))
+
+
+# options of NumPy's ufuncs that MXNet's functions take next to out=, and the values that mean nothing special
+UFUNC_OPTIONS = {"where": (True,), "casting": ("same_kind",), "order": ("K", "C"), "dtype": (None,), "subok": (True,)}
+
+
+def check_options(op, options):
+    """Accept what means nothing special among the ``**kwargs`` of an element-wise function; raise for the rest."""
+    for key, value in options.items():
+        if key not in UFUNC_OPTIONS:
+            raise ArgumentError(f"{key} is an invalid keyword to function {op.name!r}")
+        if not any(value is v or (isinstance(v, str) and value == v) for v in UFUNC_OPTIONS[key]):
+            raise dual(NotImplementedError)(f"{op.name}: {key}={value!r} is not supported")
 
 
 def make(op, name, module, method=False):
@@ -77,8 +98,12 @@ def make(op, name, module, method=False):
     declared, passed = [], []
     for i, (n, p) in enumerate(parameters.items()):
         shown = "self" if method and i == 0 else n
+        if p.kind is p.KEYWORD_ONLY and not op.variadic and "*" not in declared:
+            declared.append("*")
         if p.kind is p.VAR_POSITIONAL:
             declared.append(f"*{n}")
+        elif p.kind is p.VAR_KEYWORD:
+            declared.append(f"**{n}")
         elif p.default is p.empty:
             declared.append(shown)
         else:
@@ -91,12 +116,14 @@ def make(op, name, module, method=False):
     tuple_text = f"({', '.join(arrays)},)"
     out = "out" if "out" in names else "None"
     body = f"    return _call(_op, {tuple_text}, {passed}, {out})\n"
-    if not method and op.exports.get("np") and all(a in op.inputs for a in names if a != "out") \
-            and hasattr(numpy, op.exports["np"][0]) and not op.variadic:
+    if not method and _computes_scalars(op):
         check = " and ".join(f"type({n}) in _numbers" for n in op.inputs)
-        body = f"    if {check}:\n        return _all_scalars(_op, {tuple_text})\n" + body
+        body = f"    if {check}:\n        return _all_scalars(_op, {tuple_text}, {passed})\n" + body
+    options = next((n for n, p in parameters.items() if p.kind is p.VAR_KEYWORD), None)
+    if options is not None:
+        body = f"    if {options}:\n        _check(_op, {options})\n" + body
     source = f"def {name}({', '.join(declared)}):\n{body}"
-    space = {"_call": call, "_op": op, "_all_scalars": all_scalars, "_numbers": _NUMBERS}
+    space = {"_call": call, "_op": op, "_all_scalars": all_scalars, "_numbers": _NUMBERS, "_check": check_options}
     exec(compile(source, __file__, "exec"), space)
     function = space[name]
     function.__doc__ = op.doc

@@ -21,8 +21,8 @@ from ..spec import as_dtype, as_shape
 
 __all__ = [
     "arange", "array", "asarray", "blackman", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",
-    "hamming", "hanning", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "zeros",
-    "zeros_like",
+    "hamming", "hanning", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri",
+    "zeros", "zeros_like",
 ]
 
 

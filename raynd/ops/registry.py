@@ -7,7 +7,8 @@ A record is made by :func:`operator` (general), or by the family helpers in ``op
 ``signature``
     The Python signature of its public function: ``"a, axis=None, out=None, keepdims=False"``. The parameters named in
     ``inputs`` (by default those without a default) are arrays; ``out`` says that the public function has an out=, and
-    where; the rest are attributes, in the order given. ``"*arrays, axis=0"`` makes a variadic operator.
+    where; the rest are attributes, in the order given. ``"*arrays, axis=0"`` makes a variadic operator. A final
+    ``**kwargs`` takes the options of NumPy's ufuncs (``where=True``), which must have their ordinary values.
 ``infer(*specs, **attrs)``
     The result's :class:`~raynd.spec.ArraySpec`, or a tuple of them. A Python-scalar input is given as its type
     (``int``, ``float`` or ``bool``). Runs on the driver, is cached by specs and attributes, and raises
@@ -60,7 +61,7 @@ class Operator:
         parameters = inspect.signature(eval(f"lambda {signature}: None", {"_Null": None})).parameters
         self.name, self.signature = name, signature
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
-        names = [n for n in parameters if n != "out"]
+        names = [n for n, p in parameters.items() if n != "out" and p.kind is not p.VAR_KEYWORD]
         if inputs is None:
             inputs = [n for n in names if parameters[n].default is inspect.Parameter.empty
                       and parameters[n].kind is not inspect.Parameter.KEYWORD_ONLY]
@@ -109,7 +110,7 @@ def get(name) -> Operator:
         raise ArgumentError(f"there is no operator {name!r}") from None
 
 
-_FAMILIES = ("elementwise", "creation", "reduction", "shape", "indexing", "gathering", "products", "einsum",
+_FAMILIES = ("elementwise", "comparison", "mathematics", "creation", "reduction", "shape", "indexing", "gathering", "products", "einsum",
              "decompositions", "legacy_linalg", "nn", "random", "optimizer",
              "signal", "sorting", "sets", "rnn", "vision", "contrib")
 _loaded = False
