@@ -8,7 +8,14 @@ from __future__ import annotations
 import sys as _sys
 import types as _types
 
-from . import creation as _creation, legacy as _legacy, methods as _methods, operators as _operators  # noqa: F401
+from . import (  # noqa: F401  (methods attaches the methods of both classes)
+    contrib_functions as _contrib,
+    creation as _creation,
+    legacy as _legacy,
+    methods as _methods,
+    operators as _operators,
+    random,
+)
 from .array import NDArray, ndarray
 from .bindings import export as _export
 from .serialization import load_frombuffer, load_legacy as load, save_legacy as save  # noqa: F401
@@ -78,11 +85,7 @@ def _fill():
 _fill()
 _install()
 
-from . import contrib_functions as _contrib, random  # noqa: E402
-
-contrib.__dict__.update(_contrib.FUNCTIONS)
 globals().update(random.OPERATORS)
-_internal.__dict__.update(_contrib.INTERNAL)
 
 
 def waitall():
