@@ -19,6 +19,9 @@ class Device:
     devstr2type = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
     __slots__ = ("device_typeid", "device_id", "_hash", "_tokens", "__weakref__")
 
+    device_typeid: int
+    device_id: int
+
     def __init__(self, device_type, device_id=0):
         if isinstance(device_type, Device):
             self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id

@@ -18,6 +18,7 @@ import secrets
 import sys
 import threading
 from functools import cache
+from typing import Any
 
 import numpy
 
@@ -225,9 +226,9 @@ def invoke(op, inputs, attrs=_NO_ATTRS):
     ``attrs``: an empty tuple, or a dict of attributes in canonical form (see :func:`freeze`) with all of the
     operator's names. Returns a proxy, or a tuple of proxies, of the class of the first array.
     """
-    key = [op]
+    key: Any = [op]
     wires = []
-    queue = None
+    queue: Any = None
     for x in inputs:
         if isinstance(x, Proxy):
             buffer = x._buffer
@@ -260,11 +261,13 @@ def invoke(op, inputs, attrs=_NO_ATTRS):
         wires.append(draw_wire(queue))
     if op.mutates:
         wires = mutable_wires(op, inputs, wires)
-    frame = _getframe(1)
+    frame: Any = _getframe(1)
     while INTERNAL[frame.f_code]:
         frame = frame.f_back
     pending = queue.pending
     cls = type(first)
+    result: Any
+    outputs: tuple
     if call.single:
         number = next_id()
         pending.append(((call.code, tuple(wires), number), call, frame.f_code, frame.f_lasti))
@@ -305,7 +308,7 @@ def create(op, attrs, device=None, cls=None, inputs=()):
 
 def emit(queue, call, wires, cls):
     """Append a call whose outputs are new arrays; returns one proxy or a tuple."""
-    frame = _getframe(1)
+    frame: Any = _getframe(1)
     while INTERNAL[frame.f_code]:
         frame = frame.f_back
     pending = queue.pending
@@ -361,7 +364,7 @@ def invoke_into(op, inputs, attrs, targets, same_kind=False):
 
 def where():
     """(code, instruction) of the user's frame."""
-    frame = _getframe(1)
+    frame: Any = _getframe(1)
     while frame is not None and INTERNAL[frame.f_code]:
         frame = frame.f_back
     return (frame.f_code, frame.f_lasti) if frame is not None else (None, 0)
@@ -484,7 +487,7 @@ class Draws:
 
     def __init__(self):
         self.seed, self.seeds, self.counters, self.lock = secrets.randbits(32), {}, {}, threading.Lock()
-        self.fixed = contextvars.ContextVar("raynd_fixed_draw", default=None)
+        self.fixed: contextvars.ContextVar = contextvars.ContextVar("raynd_fixed_draw", default=None)
 
     def take(self, device, count=1) -> tuple:
         """The operand of the next draw (or ``count`` draws) on ``device``: (seed, number of the first)."""
@@ -620,6 +623,7 @@ def function_of(op):
     count, names, defaults = len(op.inputs), op.attrs, op.defaults
 
     def function(*args, **kwargs):
+        arrays: Any
         if op.variadic:
             arrays, rest = args, ()
         else:

@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict, deque
+from typing import Any
 
 from . import config, protocol
 from .device import Device, as_device
@@ -55,7 +56,7 @@ class DeviceQueue:
     def __init__(self, engine, device, link, limit):
         self.engine, self.device, self.link = engine, device, link
         self.limit = self.batch_limit = limit
-        self.pending = deque()
+        self.pending: deque = deque()
         self.calls = {}
         self.known = {}                      # code -> call, what the worker has prepared
         self.sent = OrderedDict()            # batch number -> (items, bytes), not yet completed
@@ -114,7 +115,7 @@ class DeviceQueue:
             size = 0
             if count == 1:
                 item = pop()
-                items, commands = (item,), [item if type(item) is int else item[0]]
+                items, commands = [item], [item if type(item) is int else item[0]]
             else:
                 items = [pop() for _ in range(count)]
                 commands = [item if type(item) is int else item[0] for item in items]
@@ -231,7 +232,7 @@ class Engine:
 
     def __init__(self):
         self.queues: dict[tuple, DeviceQueue] = {}
-        self.executor = None
+        self.executor: Any = None
         self.lock = threading.RLock()
         self.errors: OrderedDict = OrderedDict()
         self.next_code = itertools.count(1).__next__

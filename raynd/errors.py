@@ -7,7 +7,15 @@ from __future__ import annotations
 
 
 class MXNetError(RuntimeError):
-    """Base of every error that raynd raises on purpose."""
+    """Base of every error that raynd raises on purpose.
+
+    One that comes from a kernel also tells ``operator``, ``device``, ``where`` (the user's line) and
+    ``remote_traceback``; these are None otherwise.
+    """
+    operator: object = None
+    device: object = None
+    where: str | None = None
+    remote_traceback: str | None = None
 
 
 class ShapeError(MXNetError, ValueError):
