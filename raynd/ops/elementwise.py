@@ -232,8 +232,8 @@ binary("arctan2", infer=infer_float_arithmetic, np="arctan2, atan2",
 binary("logaddexp", infer=infer_float_arithmetic,
        vjp=lambda F, dy, a, b, y: (dy * F.exp(F.subtract(a, y)), dy * F.exp(F.subtract(b, y))))
 binary("copysign", vjp=lambda F, dy, a, b, y: (dy * F.sign(array_like(F, a, y)) * F.sign(y), None))
-binary("heaviside", infer=infer_float_arithmetic, vjp=lambda F, dy, a, b, y: (None, F.where(F.equal(a, 0), dy, 0.0))
-       if hasattr(a, "_spec") else (None, None))
+binary("heaviside", infer=infer_float_arithmetic,
+       vjp=lambda F, dy, a, b, y: (None, F.where(F.equal(array_like(F, a, y), 0), dy, 0.0)))
 binary("ldexp", lambda xp, a, b: a * 2.0 ** b,
        vjp=lambda F, dy, a, b, y: (dy * F.power(2.0, array_like(F, b, y)), dy * y * math.log(2)),
        doc="``x1 * 2 ** x2``, element-wise.")

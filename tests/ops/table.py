@@ -19,7 +19,7 @@ Write a row as ::
     high=)``, ``ints(*shape, low=, high=, dtype=)``, ``bools(*shape)``, ``distinct(*shape)`` (a shuffled range, for
     sorting and maxima), ``positive(*shape)``, a NumPy array as it is, a Python number, or None. Floating inputs are
     cast to the dtype under test; others are not. Have one zero-size and, where allowed, one zero-dim sample.
-    ``S(..., train=True)`` runs in training mode.
+    ``S(..., train=True)`` runs in training mode; ``S(..., grad=False)`` is left out of the gradient checks.
 ``check(inputs, outputs, attrs)``
     Instead of (or beside) ``ref``: assertions on NumPy values, for results that are not unique or are random.
 ``grad``
@@ -86,10 +86,10 @@ def bools(*shape):
 
 
 class S:
-    """One call: ``S(*inputs, train=False, **attrs)``."""
+    """One call: ``S(*inputs, train=False, grad=True, **attrs)``."""
 
-    def __init__(self, *inputs, train=False, **attrs):
-        self.inputs, self.train, self.attrs = inputs, train, attrs
+    def __init__(self, *inputs, train=False, grad=True, **attrs):
+        self.inputs, self.train, self.grad, self.attrs = inputs, train, grad, attrs
 
     def draw(self, rng):
         """The inputs as NumPy arrays, numbers and None."""
@@ -122,7 +122,8 @@ def exempt(name, *through):
 
 
 SHAPES = ((3, 4), (5,), (), (0, 3), (2, 1, 3))
-PAIRS = (((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((), (3,)), ((2, 3), ()), ((0, 3), (3,)), ((2, 3), (0, 1, 1)))
+PAIRS = (((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 1), (1, 4)), ((), (3,)), ((2, 3), ()), ((0, 3), (3,)),
+         ((2, 3), (0, 1, 1)))
 
 
 def unary_row(name, ref, low=-2.0, high=2.0, **fields):

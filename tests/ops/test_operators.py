@@ -12,14 +12,14 @@ import numpy
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import table  # noqa: E402
+import table
 
-from raynd import autograd, random  # noqa: E402
-from raynd.dispatch import F, Proxy, function_of, invoke_into  # noqa: E402
-from raynd.errors import MXNetError  # noqa: E402
-from raynd.ndarray.array import from_numpy  # noqa: E402
-from raynd.ops import registry  # noqa: E402
-from raynd.spec import as_dtype, is_float  # noqa: E402
+from raynd import autograd, random
+from raynd.dispatch import F, Proxy, function_of, invoke_into
+from raynd.errors import MXNetError
+from raynd.ndarray.array import from_numpy
+from raynd.ops import registry
+from raynd.spec import as_dtype, is_float
 
 ROWS = table.load()
 registry.load_all()
@@ -121,8 +121,8 @@ def test_value(name):
         for dtype in row.dtypes if floats else ("float64",):
             values_match(row, op, sample, cast(values, dtype), dtype)
         for dtype in row.ints_as if floats else ():
-            whole = [numpy.asarray(numpy.rint(v)).astype(dtype) if isinstance(v, numpy.ndarray) and v.dtype.kind == "f" else v
-                     for v in values]
+            whole = [numpy.asarray(numpy.rint(v)).astype(dtype)
+                     if isinstance(v, numpy.ndarray) and v.dtype.kind == "f" else v for v in values]
             values_match(row, op, sample, whole, "float32" if as_dtype(dtype).itemsize > 1 else "float16")
 
 
@@ -192,7 +192,7 @@ def problems(name):
     row, op, samples, rng = samples_of(name)
     for sample, values in samples:
         values = cast(values, "float64")
-        indices = differentiable(row, op, values)
+        indices = differentiable(row, op, values) if sample.grad else ()
         if indices:
             problem = Problem(row, op, sample, values, indices, rng)
             if problem.weights and any(w.size for w in problem.weights.values()):
@@ -280,7 +280,8 @@ def test_views_and_memory(name):
             y[...] = 0
         for i, (x, v) in enumerate(zip(inputs, values)):
             if isinstance(x, Proxy) and i not in op.mutates:
-                numpy.testing.assert_array_equal(x.asnumpy(), v, err_msg=f"{name}: an output shares memory with an input")
+                numpy.testing.assert_array_equal(x.asnumpy(), v,
+                                                 err_msg=f"{name}: an output shares memory with an input")
 
 
 @every_row
