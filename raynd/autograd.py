@@ -182,6 +182,8 @@ class Node:
     def differentiable_gradients(self, grads, slots):
         """As :meth:`gradients`, by running the rule itself so that its operators are recorded."""
         op = self.call.op
+        if op.vjp is None or all(g is None for g in grads):
+            return [acc for _, acc in slots]
         if op.first_order_only:
             raise MXNetError(f"{op.name} has no second-order gradient; create_graph=True cannot go through it")
         inputs, outputs = self.saved_proxies()
