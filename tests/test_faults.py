@@ -184,3 +184,10 @@ def test_errors_that_nobody_saw_are_reported_at_the_end(run_script):
                       "bad = mx.np.random.normal(0, mx.np.array([-1.0]), size=(1,))\n", mode="ray")
     assert done.returncode == 0
     assert "no wait has raised" in done.stderr and "script0.py:2" in done.stderr
+
+
+@pytest.mark.parametrize("address, words", [("127.0.0.1:1", "no Ray cluster answers"),
+                                            ("ray://127.0.0.1:10001", "job submit")])
+def test_an_address_without_a_cluster_is_an_error_at_once(run_script, address, words):
+    done = run_script("import raynd as mx; mx.np.ones(1)", mode="ray", env={"RAYND_ADDRESS": address}, timeout=30)
+    assert done.returncode == 1 and words in done.stderr

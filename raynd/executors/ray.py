@@ -11,6 +11,7 @@ import os
 import pathlib
 import secrets
 import select
+import socket
 import threading
 import time
 
@@ -91,6 +92,13 @@ def _importable():
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+def _reachable(address):
+    """Raise OSError soon if nothing listens at ``host:port``; Ray itself would go on trying for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=5.0).close()
 
 
 @contextlib.contextmanager
@@ -220,12 +228,14 @@ class RayExecutor:
                 raise MXNetError("raynd cannot run in a Ray client session; submit the script as a job with "
                                  "ray job submit")
             return
-        if address:
+        if address and address != "local":
             try:
+                _reachable(address)
                 ray.init(address=address, logging_level=logging.ERROR, configure_logging=False)
-            except ConnectionError as error:
+            except (ConnectionError, OSError) as error:
                 raise MXNetError(f"no Ray cluster answers at {address!r}: {error}. Unset RAYND_ADDRESS and RAY_ADDRESS "
-                                 "to start a local one") from None
+                                 "to start a local one; a cluster that asks for a token needs RAY_AUTH_MODE=token "
+                                 "here as well") from None
         else:
             with _importable(), _quiet():
                 ray.init(address="local", object_store_memory=80 << 20, logging_level=logging.ERROR,
