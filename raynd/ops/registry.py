@@ -111,7 +111,7 @@ def get(name) -> Operator:
 
 
 _FAMILIES = ("elementwise", "comparison", "mathematics", "creation", "reduction", "shape", "indexing", "gathering", "products", "einsum",
-             "decompositions", "legacy_linalg", "nn", "random", "optimizer",
+             "decompositions", "norms", "legacy_linalg", "nn", "random", "optimizer",
              "signal", "sorting", "sets", "rnn", "vision", "contrib")
 _loaded = False
 
