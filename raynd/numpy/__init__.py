@@ -12,7 +12,7 @@ from ..ndarray.array import ndarray  # noqa: F401
 from ..ndarray.bindings import export
 
 _MODULES = ("creation", "types", "logic", "mathematics", "manipulation", "reductions", "sorting", "sets", "statistics",
-            "polynomial", "fallback",
+            "polynomial", "interop",
             "products", "selection")
 
 
@@ -24,6 +24,9 @@ def _fill(space):
             module = _import(f"{__name__}.{name}")
             for public in module.__all__:
                 space[public] = getattr(module, public)
+    from .fallback import FUNCTIONS
+    for name, function in FUNCTIONS.items():
+        space.setdefault(name, function)
     for name in ("linalg", "random", "fft"):
         if _util.find_spec(f"{__name__}.{name}") is not None:
             space[name] = _import(f"{__name__}.{name}")

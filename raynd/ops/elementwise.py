@@ -237,8 +237,17 @@ binary("heaviside", infer=infer_float_arithmetic,
 binary("ldexp", lambda xp, a, b: a * 2.0 ** b,
        vjp=lambda F, dy, a, b, y: (dy * F.power(2.0, array_like(F, b, y)), dy * y * math.log(2)),
        doc="``x1 * 2 ** x2``, element-wise.")
-binary("lcm", infer=infer_integers)
-binary("gcd", infer=infer_integers)
+
+
+def _infer_divisor(a, b):
+    result = infer_integers(a, b)
+    if result.dtype == BOOL:
+        raise ArgumentError("bools have no divisors; convert with astype")
+    return result
+
+
+binary("lcm", infer=_infer_divisor)
+binary("gcd", infer=_infer_divisor)
 
 # -- powers ------------------------------------------------------------------------------------------------------
 
