@@ -14,6 +14,7 @@ import atexit
 import contextlib
 import itertools
 import linecache
+import signal
 import sys
 import threading
 import time
@@ -135,6 +136,9 @@ class DeviceQueue:
                 self.link.submit(commands)
             except ConnectionError as error:
                 self.engine.device_lost(self, f"sending to it failed: {error}")
+        if self.engine.interrupted:
+            self.engine.interrupted = False
+            raise KeyboardInterrupt
 
     # -- receiving (the link calls this, in whichever thread reads) ----------------------------------------------
 
@@ -237,6 +241,7 @@ class Engine:
         self.errors: OrderedDict = OrderedDict()
         self.next_code = itertools.count(1).__next__
         self.synchronous = config.synchronous()
+        self.interrupted = False             # Ctrl-C came at a moment when it had to be put off
         self.on_close = []                   # caches of other modules that hold arrays or codes
 
     # -- devices -----------------------------------------------------------------------------------------------
@@ -247,6 +252,7 @@ class Engine:
             if self.executor is not None:
                 raise MXNetError("raynd is already running; call mx.shutdown() before mx.init()")
             self.executor = executor
+            put_off_interrupts()
             atexit.unregister(_at_exit)      # exit functions run last registered first: this must come before Ray's,
             atexit.register(_at_exit)        # which registers its own when the executor imports it
 
@@ -435,6 +441,26 @@ class Engine:
 
 
 engine = Engine()
+
+
+def put_off_interrupts():
+    """Let Ctrl-C not fall between taking commands off a queue and sending them: they would be lost, and with them the
+    arrays they make. Where it would, it is raised right after. A handler of the user's own is left alone."""
+    if (threading.current_thread() is not threading.main_thread()
+            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler):
+        return
+    critical = {DeviceQueue.flush.__code__, DeviceQueue.on_report.__code__}
+
+    def handler(number, frame):
+        inner = frame
+        while inner is not None:
+            if inner.f_code in critical:
+                engine.interrupted = True
+                return
+            inner = inner.f_back
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, handler)
 
 
 EXIT_SECONDS = 5.0                 # at exit, time for what is queued to end, so that its errors can be reported

@@ -169,6 +169,34 @@ except KeyboardInterrupt:
     assert gone([int(p) for p in first.split()])
 
 
+def test_interrupts_at_any_moment_lose_no_array(start_script):
+    """Ctrl-C again and again while commands stream: every array made so far stays usable."""
+    process = start_script("""
+import raynd as mx
+x = mx.np.zeros((4,)); one = mx.np.ones((4,)); x.wait_to_read()
+print("ready", flush=True)
+done = interrupts = 0
+while interrupts < 20:
+    try:
+        for _ in range(100000):
+            y = x + one
+            x, done = y, done + 1
+            if done % 50 == 0:
+                x.wait_to_read()
+    except KeyboardInterrupt:
+        interrupts += 1
+        assert x.asnumpy().tolist() == [done] * 4, (x, done)
+print("fine", flush=True)
+""", mode="ray")
+    assert process.stdout.readline() == "ready\n"
+    deadline = time.monotonic() + 60
+    while process.poll() is None and time.monotonic() < deadline:
+        os.kill(process.pid, signal.SIGINT)
+        time.sleep(0.05)
+    out, err = process.communicate(timeout=20)
+    assert "fine" in out or "assert" not in err and "KeyboardInterrupt" in err, err[-2000:]
+
+
 def test_nothing_is_left_of_a_killed_driver(start_script):
     before = shared_memory_files()
     process = start_script(SCRIPT + "time.sleep(60)", mode="ray")
