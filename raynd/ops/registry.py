@@ -110,9 +110,9 @@ def get(name) -> Operator:
         raise ArgumentError(f"there is no operator {name!r}") from None
 
 
-_FAMILIES = ("elementwise", "comparison", "mathematics", "creation", "reduction", "shape", "indexing", "gathering", "products", "einsum",
-             "decompositions", "norms", "legacy_linalg", "nn", "random", "optimizer",
-             "signal", "sorting", "sets", "rnn", "vision", "contrib")
+_FAMILIES = ("elementwise", "comparison", "mathematics", "creation", "reduction", "scans", "shape", "indexing",
+             "joining", "diagonals", "gathering", "products", "einsum", "decompositions", "norms", "legacy_linalg",
+             "nn", "random", "optimizer", "signal", "sorting", "statistics", "sets", "rnn", "vision", "contrib")
 _loaded = False
 
 
