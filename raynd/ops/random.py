@@ -161,7 +161,7 @@ FAMILIES = {f.name: f for f in (
     Family("uniform", ("low", "high"), "uniform", lambda low, high: None,
            lambda xp, low, high, u: u if type(low) is float and type(high) is float and (low, high) == (0.0, 1.0)
            else u * (high - low) + low,
-           lambda F, dy, x, y: (dy * (1 - x[2]), dy * x[2], dy * (x[1] - x[0]))),
+           lambda F, dy, x, y: (dy * (1 - x[2]), dy * x[2], dy * x[1] - dy * x[0])),
     Family("normal", ("loc", "scale"), "normal", lambda loc, scale: _non_negative(scale, "scale"), _affine,
            _affine_vjp),
     Family("laplace", ("loc", "scale"), "laplace", lambda loc, scale: _non_negative(scale, "scale"), _affine,
@@ -178,13 +178,13 @@ FAMILIES = {f.name: f for f in (
     # with E standard exponential: E**(1/a); exp(E/a) - 1; exp(-E/a), whose gradients need no logarithm of the sample
     Family("weibull", ("a",), "exponential", lambda a: _positive(a, "a"),
            lambda xp, a, e: e ** (1 / a),
-           lambda F, dy, x, y: (-dy * y[0] * F.log(x[1]) / (x[0] * x[0]), dy * y[0] / (x[0] * x[1]))),
+           lambda F, dy, x, y: (-dy * y[0] * F.log(x[1]) / x[0] / x[0], dy * y[0] / x[0] / x[1])),
     Family("pareto", ("a",), "exponential", lambda a: _positive(a, "a"),
            lambda xp, a, e: xp.expm1(e / a),
-           lambda F, dy, x, y: (-dy * (y[0] + 1) * x[1] / (x[0] * x[0]), dy * (y[0] + 1) / x[0])),
+           lambda F, dy, x, y: (-dy * (y[0] + 1) * x[1] / x[0] / x[0], dy * (y[0] + 1) / x[0])),
     Family("power", ("a",), "exponential", lambda a: _positive(a, "a"),
            lambda xp, a, e: xp.exp(-e / a),
-           lambda F, dy, x, y: (dy * y[0] * x[1] / (x[0] * x[0]), -dy * y[0] / x[0])),
+           lambda F, dy, x, y: (dy * y[0] * x[1] / x[0] / x[0], -dy * y[0] / x[0])),
 )}
 
 # -- distributions by generator methods ----------------------------------------------------------------------------
