@@ -119,7 +119,8 @@ def _infer_split(ary, points, axis):
 
 def _split(xp, ary, points, axis):
     axis = normalize_axis(axis, ary.ndim)
-    return tuple([ary[_part(axis, a, b)] for a, b in bounds(points, ary.shape[axis])])
+    parts = tuple([ary[_part(axis, a, b)] for a, b in bounds(points, ary.shape[axis])])
+    return parts if len(parts) > 1 else parts[0]
 
 
 def _split_vjp(F, dy, x, y, points, axis):
