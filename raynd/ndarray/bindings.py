@@ -91,8 +91,9 @@ def check_options(op, options):
             raise dual(NotImplementedError)(f"{op.name}: {key}={value!r} is not supported")
 
 
-def make(op, name, module, method=False):
-    """The public function ``name`` of ``op`` (its first array becomes ``self`` if ``method``)."""
+def make(op, name, module, method=False, ignored=()):
+    """The public function ``name`` of ``op`` (its first array becomes ``self`` if ``method``). ``ignored``: further
+    keywords it accepts and does nothing with."""
     parameters = inspect.signature(eval(f"lambda {op.signature}: None")).parameters
     names = list(parameters)
     declared, passed = [], []
@@ -108,6 +109,8 @@ def make(op, name, module, method=False):
             declared.append(shown)
         else:
             declared.append(f"{shown}={p.default!r}")
+    end = len(declared) - (declared[-1].startswith("**") if declared else 0)
+    declared[end:end] = [f"{n}=None" for n in ignored if n not in names]
     arrays = []
     for n in op.inputs:
         shown = "self" if method and n == names[0] else n
@@ -141,5 +144,6 @@ def export(kind, module) -> dict:
     functions = {}
     for op in registry.REGISTRY.values():
         for name in op.exports.get(kind, ()):
-            functions[name] = make(op, name, module, method=kind == "method")
+            # name= names a symbol in MXNet, and means nothing to arrays
+            functions[name] = make(op, name, module, kind == "method", ("name",) if kind == "nd" else ())
     return functions

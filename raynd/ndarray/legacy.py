@@ -161,10 +161,11 @@ def arg_reduce(record, data, axis=None, keepdims=False, out=None):
     """argmax or argmin: indices as float32."""
     need_array(data, record)
     if axis is None:
-        data = F.reshape(data, newshape=(data._spec.size,))
-        axis, keepdims = 0, False
-    result = F.cast(getattr(F, record)(data, axis=int(axis), keepdims=bool(keepdims)), dtype="float32")
-    return give(at_least_1d(result), out)
+        result = getattr(F, record)(F.reshape(data, newshape=(data._spec.size,)), axis=0, keepdims=False)
+        result = F.reshape(result, newshape=(1,) * data._spec.ndim if keepdims else (1,))
+    else:
+        result = getattr(F, record)(data, axis=int(axis), keepdims=bool(keepdims))
+    return give(at_least_1d(F.cast(result, dtype="float32")), out)
 
 
 def norm(data, ord=2, axis=None, out_dtype=None, keepdims=False, out=None, name=None):
