@@ -30,7 +30,7 @@ from .dispatch import (
 )
 from .engine import engine, next_id, next_tag
 from .errors import ArgumentError, MXNetError, ShapeError, TraceError
-from .spec import ArraySpec, is_float
+from .spec import ArraySpec
 from .trace import Trace
 
 next_seq = itertools.count(1).__next__
@@ -229,8 +229,13 @@ class Rule:
         self.programs = {}
         self.reads = ()
         if call.op.vjp is not None:
-            everything = tuple(is_float(s.dtype) or s.dtype.kind == "c" for s in call.out_specs)
-            self.reads = self.trace(everything, tuple((i, False) for i, m in enumerate(mask) if m), None)[1]
+            everything = self.differentiable(tuple(True for _ in call.out_specs))
+            if any(everything):
+                self.reads = self.trace(everything, tuple((i, False) for i, m in enumerate(mask) if m), None)[1]
+
+    def differentiable(self, present):
+        """``present`` without the outputs that are bools. Integers have gradients, as in MXNet."""
+        return tuple([p and s.dtype.kind != "b" for p, s in zip(present, self.call.out_specs)])
 
     def trace(self, present, into, reads):
         """(program, reads): the rule recorded for these present output gradients and wanted input gradients.
@@ -291,7 +296,7 @@ class Rule:
         """The program for these present output gradients and wanted, possibly accumulated, input gradients."""
         key = present, into
         if key not in self.programs:
-            if self.call.op.vjp is None or not any(present):
+            if self.call.op.vjp is None or not any(self.differentiable(present)):
                 self.programs[key] = None
             else:
                 self.programs[key] = self.trace(present, into, self.reads)[0]

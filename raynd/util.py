@@ -171,7 +171,7 @@ def use_np(func):
 def np_ufunc_legal_option(key, value) -> bool:
     """Whether ``key=value`` is an option that element-wise functions accept next to ``out``."""
     from .ndarray.bindings import UFUNC_OPTIONS
-    return key in UFUNC_OPTIONS and value in UFUNC_OPTIONS[key]
+    return key in UFUNC_OPTIONS and UFUNC_OPTIONS[key][1](value)
 
 
 def default_array(source_array, device=None, dtype=None, ctx=None):

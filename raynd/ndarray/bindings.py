@@ -78,8 +78,16 @@ def all_scalars(op, arrays, attrs=()):
         return getattr(numpy, op.exports["np"][0])(*arrays, **dict(attrs))
 
 
-# options of NumPy's ufuncs that MXNet's functions take next to out=, and the values that mean nothing special
-UFUNC_OPTIONS = {"where": (True,), "casting": ("same_kind",), "order": ("K", "C"), "dtype": (None,), "subok": (True,)}
+# Options of NumPy's ufuncs that MXNet's functions take next to out=: the value that means nothing special, and whether
+# another value is one that NumPy knows.
+_DTYPES = frozenset(("int8", "uint8", "int32", "int64", "float16", "float32", "float64"))
+UFUNC_OPTIONS = {
+    "where": (True, lambda v: True),
+    "casting": ("same_kind", lambda v: v in ("no", "equiv", "safe", "same_kind", "unsafe")),
+    "order": ("K", lambda v: isinstance(v, str)),
+    "dtype": (None, lambda v: v in _DTYPES or getattr(v, "__name__", getattr(v, "name", None)) in _DTYPES),
+    "subok": (True, lambda v: isinstance(v, bool)),
+}
 
 
 def check_options(op, options):
@@ -87,8 +95,11 @@ def check_options(op, options):
     for key, value in options.items():
         if key not in UFUNC_OPTIONS:
             raise ArgumentError(f"{key} is an invalid keyword to function {op.name!r}")
-        if not any(value is v or (isinstance(v, str) and value == v) for v in UFUNC_OPTIONS[key]):
-            raise dual(NotImplementedError)(f"{op.name}: {key}={value!r} is not supported")
+        ordinary, known = UFUNC_OPTIONS[key]
+        if isinstance(value, Proxy) or value != ordinary:
+            if isinstance(value, Proxy) or known(value):
+                raise dual(NotImplementedError)(f"{op.name}: {key}={value!r} is not supported")
+            raise ArgumentError(f"{op.name}: {key}={value!r} is not understood")
 
 
 def make(op, name, module, method=False, ignored=()):

@@ -258,7 +258,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
     """``num`` evenly spaced numbers from ``start`` to ``stop`` (included if ``endpoint``), along a new axis ``axis``
     where the bounds are arrays. ``retstep``: return (numbers, step)."""
     dtype, device = place(dtype, device, ctx)
-    num = python_operator.index(num)
+    num = _count(num)
     if num < 0:
         raise ShapeError(f"linspace: the number of samples must not be negative: {num}")
     parts = num - 1 if endpoint else num
@@ -295,7 +295,7 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0, 
     start, stop = _number(start, "start"), _number(stop, "stop")
     if axis not in (0, -1):
         raise ShapeError(f"logspace: axis {axis} is out of bounds for bounds that are numbers")
-    num = python_operator.index(num)
+    num = _count(num)
     if num < 0:
         raise ShapeError(f"logspace: the number of samples must not be negative: {num}")
     return _run("logspace", {"start": start, "stop": stop, "num": num, "endpoint": bool(endpoint),
@@ -308,17 +308,22 @@ def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0, 
 def eye(N, M=None, k=0, dtype=None, device=None, ctx=None):
     """``N`` by ``M`` (default ``N``) zeros with ones on diagonal ``k``."""
     dtype, device = place(dtype, device, ctx)
-    return _run("eye", {"N": _size(N), "M": _size(N if M is None else M), "k": python_operator.index(k),
+    return _run("eye", {"N": _size(N), "M": _size(N if M is None else M), "k": _count(k),
                         "dtype": dtype or default_float()}, device)
 
 
-def _size(n):
+def _count(n):
+    """``n`` as a Python int."""
     if isinstance(n, float) and n.is_integer():
         n = int(n)
     try:
-        n = python_operator.index(n)
+        return python_operator.index(n)
     except TypeError:
-        raise ArgumentError(f"a size must be an integer, not {n!r}") from None
+        raise ArgumentError(f"an integer is needed, not {n!r}") from None
+
+
+def _size(n):
+    n = _count(n)
     if n < 0:
         raise ShapeError(f"negative dimensions are not allowed: {n}")
     return n
@@ -332,7 +337,7 @@ def identity(n, dtype=None, device=None, ctx=None):
 def tri(N, M=None, k=0, dtype=None, device=None, ctx=None):
     """``N`` by ``M`` zeros with ones on and below diagonal ``k``."""
     dtype, device = place(dtype, device, ctx)
-    return _run("tri", {"N": _size(N), "M": _size(N if M is None else M), "k": python_operator.index(k),
+    return _run("tri", {"N": _size(N), "M": _size(N if M is None else M), "k": _count(k),
                         "dtype": dtype or default_float()}, device)
 
 
@@ -370,7 +375,7 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy"):
 
 def _window(M, kind, dtype, device, ctx):
     dtype, device = place(dtype, device, ctx)
-    return _run("window", {"size": python_operator.index(M), "kind": kind, "dtype": dtype or default_float()}, device)
+    return _run("window", {"size": _count(M), "kind": kind, "dtype": dtype or default_float()}, device)
 
 
 def blackman(M, dtype=None, device=None, ctx=None):

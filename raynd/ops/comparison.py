@@ -36,8 +36,10 @@ def _infer_invert(x):
 binary("bitwise_and", infer=infer_integers)
 binary("bitwise_or", infer=infer_integers)
 binary("bitwise_xor", infer=infer_integers)
-binary("left_shift", infer=_infer_shift, np="left_shift, bitwise_left_shift")
-binary("right_shift", infer=_infer_shift, np="right_shift, bitwise_right_shift")
+binary("left_shift", infer=_infer_shift, np="left_shift, bitwise_left_shift",
+       signature="x1, x2, out=None")
+binary("right_shift", infer=_infer_shift, np="right_shift, bitwise_right_shift",
+       signature="x1, x2, out=None")
 unary("invert", result=_infer_invert, np="invert, bitwise_not, bitwise_invert", nd=())
 
 # -- tests of single values ----------------------------------------------------------------------------------------

@@ -192,7 +192,8 @@ def infer_integers(a, b):
     return spec(operand_shapes(a, b), dtype)
 
 
-def binary(name, ufunc=None, vjp=None, infer=infer_arithmetic, np=True, nd=None, npx=None, method=None, doc=None):
+def binary(name, ufunc=None, vjp=None, infer=infer_arithmetic, np=True, nd=None, npx=None, method=None, doc=None,
+           signature="x1, x2, out=None, **kwargs"):
     """Register a two-operand element-wise operator with broadcasting. ``vjp(F, dy, a, b, y)`` returns the gradients
     of both operands in the output's shape; the machinery sums them to the operands' shapes."""
     if infer is infer_compare:
@@ -201,8 +202,8 @@ def binary(name, ufunc=None, vjp=None, infer=infer_arithmetic, np=True, nd=None,
     else:
         def compute(ins, out):
             return out.dtype
-    return operator(name, "x1, x2, out=None, **kwargs", infer=infer, bind=bind_elementwise(ufunc or name, compute),
-                    broadcasts=True, vjp=None if vjp is None else (lambda F, dy, x, y: vjp(F, dy, x[0], x[1], y[0])),
+    return operator(name, signature, infer=infer, bind=bind_elementwise(ufunc or name, compute), broadcasts=True,
+                    vjp=None if vjp is None else (lambda F, dy, x, y: vjp(F, dy, x[0], x[1], y[0])),
                     np=name if np is True else np, npx=npx, nd=nd, method=method,
                     doc=doc or f"Element-wise {name} of two arrays or scalars, with broadcasting.")
 
