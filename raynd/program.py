@@ -13,11 +13,23 @@ import warnings
 from collections import OrderedDict
 
 from . import autograd
-from .dispatch import (Buffer, F, Proxy, Scope, draws, emit, freeze, invoke, materialised, scope, scope_var,
-                       typed, writable_wire)
+from .dispatch import (
+    Buffer,
+    F,
+    Proxy,
+    Scope,
+    draws,
+    emit,
+    freeze,
+    invoke,
+    materialised,
+    scope,
+    scope_var,
+    typed,
+    writable_wire,
+)
 from .engine import INTERNAL, engine
 from .errors import ArgumentError, FallbackWarning, MXNetError, TraceError
-from .spec import is_float
 from .trace import Trace, _Draw
 
 MAX_PROGRAMS = 64                  # kept for a block; the least recently used one is dropped
@@ -59,12 +71,6 @@ class _Recorded:
         self.items = ()
         self.verified = False
 
-    def drop(self):
-        """Let the devices forget the programs."""
-        self.forward.drop()
-        if self.backward is not None:
-            self.backward.drop()
-
 
 class ProgramCache:
     """The programs of one block."""
@@ -75,9 +81,6 @@ class ProgramCache:
 
     def clear(self):
         """Forget all programs (the block was cast, changed, or hybridized anew)."""
-        for recorded in self.programs.values():
-            if recorded is not None:
-                recorded.drop()
         self.programs.clear()
 
     def __call__(self, block, function, args, extra_key=()):
@@ -103,9 +106,7 @@ class ProgramCache:
             recorded = self.record(block, function, args, arrays, queue, modes)
             self.programs[key] = recorded
             if len(self.programs) > MAX_PROGRAMS:
-                _, oldest = self.programs.popitem(last=False)
-                if oldest is not None:
-                    oldest.drop()
+                self.programs.popitem(last=False)
         else:
             self.programs.move_to_end(key)
             if engine.synchronous and recorded is not None and not recorded.verified:
@@ -163,7 +164,7 @@ def _record(block, function, args, arrays, queue, modes):
         flatten(result, outputs)
         outputs = [y if y._buffer.queue is trace else trace.capture(y) for y in outputs]
         mark = len(trace.pending)
-        differentiable = [y for y in outputs if y._entry is not None and is_float(y._spec.dtype)]
+        differentiable = [y for y in outputs if y._entry is not None and y._spec.dtype.kind != "b"]
         found, heads = {}, []
         if modes.recording and differentiable:
             heads = [trace.array(y._spec, type(y)) for y in differentiable]

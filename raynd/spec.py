@@ -144,7 +144,10 @@ def is_float(dtype) -> bool:
 
 
 def same_kind_cast(source, target) -> bool:
-    """Whether values may be cast from ``source`` to ``target`` within their kind (NumPy's 'same_kind' rule)."""
+    """Whether a result of ``source`` may be written into an array of ``target``: NumPy's 'same_kind' rule, and bools
+    only into bools (MXNet wants the very same dtype)."""
+    if source.kind == "b" or target.kind == "b":
+        return source == target
     if is_float(source) and is_float(target):
         return True
     if source == bfloat16 or target == bfloat16:
