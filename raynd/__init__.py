@@ -15,6 +15,7 @@ _MODULES = {
     "kv": "kvstore", "kvstore": "kvstore", "engine": "engine", "device": "device", "context": "context",
     "base": "base", "util": "util", "runtime": "runtime", "test_utils": "test_utils", "errors": "errors",
     "error": "errors", "metric": "gluon.metric", "memory": "memory",
+    "dlpack": "dlpack",
 }
 _NAMES = {
     "Device": "device", "Context": "device", "cpu": "device", "gpu": "device", "cpu_pinned": "device",

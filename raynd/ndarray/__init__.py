@@ -11,6 +11,7 @@ import types as _types
 from . import (  # noqa: F401  (methods attaches the methods of both classes)
     contrib_functions as _contrib,
     creation as _creation,
+    interop as _interop,
     legacy as _legacy,
     methods as _methods,
     operators as _operators,
@@ -75,6 +76,7 @@ def _fill():
             space[name] = function
     space.update({n: getattr(_creation, n) for n in _creation.__all__})
     space.update(_operators.FUNCTIONS)
+    space.update(_interop.ND_FUNCTIONS)
     groups["contrib"].update(_contrib.FUNCTIONS)
     _submodule("_internal", {**{n: f for n, f in exported.items() if n.startswith("_")}, **_contrib.INTERNAL},
                "Operators whose names begin with an underscore.")

@@ -148,6 +148,8 @@ class NDArray(Proxy):
         return self.asnumpy().tolist()
 
     def __array__(self, dtype=None, copy=None):
+        if copy is False:
+            raise ShapeError("an array on a device cannot become a NumPy array without a copy")
         values = self.asnumpy()
         return values if dtype is None else values.astype(dtype, copy=False)
 

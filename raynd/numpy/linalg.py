@@ -83,7 +83,7 @@ def _matrix_norm(x, ord, axes, keepdims):
 
 
 def vector_norm(x, ord=None, axis=None, keepdims=False):
-    """Norm of order ``ord`` (default 2) of vectors along ``axis``: an int, a tuple of ints, or None for all elements."""
+    """Norm of order ``ord`` (default 2) of vectors along ``axis``: an int, a tuple of ints or None (all elements)."""
     x, = _as_arrays("vector_norm", [x])
     ord = 2 if ord is None else _order(ord)
     if ord in ("fro", "nuc"):

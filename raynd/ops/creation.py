@@ -106,3 +106,6 @@ def _window(xp, size, kind, dtype):
 
 operator("window", "size, kind, dtype", inputs="",
          infer=lambda size, kind, dtype: spec((max(size, 0),), as_dtype(dtype)), kernel=_window)
+operator("fill", "value, shape, dtype", inputs="value", infer=lambda value, shape, dtype: spec(shape, as_dtype(dtype)),
+         kernel=lambda xp, value, shape, dtype: xp.full(shape, value, dtype),
+         doc="An array of one value, which is an operand: filling with another one is the same call.")
