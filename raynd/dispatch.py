@@ -24,7 +24,7 @@ import numpy
 
 from . import protocol
 from .device import as_device
-from .engine import BIG, INTERNAL, engine, next_id
+from .engine import BIG, INTERNAL, Known, engine, next_id
 from .errors import ArgumentError, DeviceError, MXNetError, ShapeError, ShutdownError, TraceError
 from .ops import registry
 from .spec import ArraySpec, as_dtype, encode_spec, same_kind_cast, spec
@@ -119,14 +119,13 @@ class PlaceholderScalar:
     __bool__ = __float__ = __int__ = __index__ = _refuse
 
 
-class Call:
+class Call(Known):
     """A prepared call on the driver: operator, specs, attributes, and what its gradient needs (filled on demand)."""
-    __slots__ = ("op", "in_specs", "out_specs", "attrs", "attr_key", "into", "code", "nbytes", "big", "single",
-                 "plans", "key", "__weakref__")
+    __slots__ = ("op", "in_specs", "out_specs", "attrs", "into", "nbytes", "big", "single", "plans")
 
-    def __init__(self, op, in_specs, out_specs, attrs, attr_key, into, code):
+    def __init__(self, op, in_specs, out_specs, attrs, into, code):
         self.op, self.in_specs, self.out_specs = op, in_specs, out_specs
-        self.attrs, self.attr_key, self.into, self.code = attrs, attr_key, into, code
+        self.attrs, self.into, self.code = attrs, into, code
         self.nbytes = sum(s.nbytes for s in out_specs)
         self.big = self.nbytes >= BIG
         self.single = len(out_specs) == 1
@@ -151,7 +150,7 @@ class Call:
             queue.push((protocol.PREPARE, self.code, self.op.name, tuple(encode_spec(s) for s in self.in_specs),
                         tuple(encode_spec(s) for s in self.out_specs), self.attrs,
                         None if self.into is None else tuple(d.name for d in self.into)), "prepare")
-        queue.known[self.code] = self
+        queue.learn(self)
 
 
 _CALLS: dict = {}                    # key -> Call, for all queues
@@ -411,8 +410,7 @@ def prepare_call(op, inputs, attrs, queue, key, modes, into=None) -> Call:
         if op.train:
             attrs = {**(attrs or {}), "train": modes.training}
         outs = () if out is None else (out,) if isinstance(out, ArraySpec) else tuple(out)
-        attr_key = None
-        call = Call(op, tuple(in_specs), outs, dict(attrs or {}), attr_key, into, engine.next_code())
+        call = Call(op, tuple(in_specs), outs, dict(attrs or {}), into, engine.next_code())
         if not any(isinstance(x, PlaceholderScalar) for x in inputs):
             if len(_CALLS) > _MAX_CALLS:
                 _CALLS.clear()

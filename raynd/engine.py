@@ -59,7 +59,7 @@ class DeviceQueue:
         self.limit = self.batch_limit = limit
         self.pending: deque = deque()
         self.calls = {}
-        self.known = {}                      # code -> call, what the worker has prepared
+        self.known = set()                   # codes of what the worker has prepared
         self.sent = OrderedDict()            # batch number -> (items, bytes), not yet completed
         self.batch = 0
         self.commands_outstanding = self.bytes_outstanding = 0
@@ -162,6 +162,10 @@ class DeviceQueue:
         """After completions: keep an idle device busy."""
         if self.pending and not self.commands_outstanding:
             self.flush()
+
+    def learn(self, call):
+        """Remember that the device knows a call or program from now on."""
+        self.known.add(call.code)
 
     # -- waiting -----------------------------------------------------------------------------------------------
 
@@ -441,6 +445,20 @@ class Engine:
 
 
 engine = Engine()
+
+
+class Known:
+    """Base of what devices are told once and then know by its ``code``: prepared calls and programs. When the driver
+    drops the last reference, the devices are told to forget it (by an append, as for arrays)."""
+    __slots__ = ("code", "__weakref__")
+
+    def __del__(self):
+        if engine is None:                   # the interpreter is going down
+            return
+        for queue in list(engine.queues.values()):
+            if self.code in queue.known:
+                queue.known.discard(self.code)
+                queue.pending.append(((protocol.DROP, (self.code,)), "drop", None, 0))
 
 
 def put_off_interrupts():

@@ -11,7 +11,7 @@ from collections import deque
 
 from . import protocol
 from .dispatch import Buffer, Content, PlaceholderScalar, Proxy, array_class
-from .engine import BIG, engine, next_id
+from .engine import BIG, Known, engine, next_id
 from .errors import MXNetError, TraceError
 from .spec import ArraySpec
 
@@ -32,6 +32,10 @@ class Trace:
         self.draws = 0
         self.generator = None            # the placeholder of the random state, once something draws
         self.originals = {}              # id(Buffer) -> (Buffer, its first Content), of the inputs
+
+    def learn(self, call):
+        """Remember a call that the program is made of."""
+        self.known[call.code] = call
 
     def kick(self):
         """Nothing is ever sent from here."""
@@ -244,7 +248,7 @@ class _Translation:
         return result
 
 
-class Program:
+class Program(Known):
     """A recorded program as the driver knows it; stands where a :class:`~raynd.dispatch.Call` stands."""
     op = None
     into = None
@@ -270,17 +274,9 @@ class Program:
             call.define(queue)
         if not queue.tracing:
             queue.push((protocol.PROGRAM, self.code, self.description), "program")
-        queue.known[self.code] = self
+        queue.learn(self)
 
     def shape_of_steps(self):
         """The program up to the numbering of calls: what two recordings of the same computation have in common."""
         return [(c if type(c) is not int else None, ins, outs) for c, ins, outs, _ in self.description[3]], \
             self.description[1:3], [call.describe() for call in self.used]
-
-    def drop(self):
-        """Let every device forget this program."""
-        for queue in list(engine.queues.values()):
-            if queue.known.pop(self.code, None) is not None and queue.lost is None and not queue.closed:
-                queue.push((protocol.DROP, (self.code,)), "drop")
-
-
