@@ -597,6 +597,8 @@ def put(queue, host, offset, array_spec) -> Content:
 def stage(value, device, cls=None):
     """A proxy of a NumPy array: its bytes are copied now, and go to ``device`` when an operator first needs them."""
     value = numpy.asarray(value)
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     array_spec = spec(value.shape, value.dtype)
     engine.queue(device).check()
     host = engine.executor.stage(value)

@@ -97,9 +97,11 @@ def arithmetic(record, lhs, rhs, out=None):
     if not isinstance(like, Proxy):
         return _PYTHON[record](lhs, rhs)
     op = registry.get(record)
-    if out is not None:
+    if isinstance(out, Proxy) and out._spec.dtype == like._spec.dtype and is_float(like._spec.dtype):
         return call(op, (left, right), (), out)
     result = call(op, (left, right), (), None)
+    if out is not None:
+        return give(F.cast(result, dtype=need_array(out, record)._spec.dtype.name), out)
     if isinstance(left, Proxy) and isinstance(right, Proxy) and left._spec.dtype != right._spec.dtype:
         return result
     return as_dtype_of(result, like)

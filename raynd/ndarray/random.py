@@ -15,7 +15,7 @@ from ..errors import ArgumentError, ShapeError
 from ..random import draw as _draw, per_parameter as _per_parameter, sample as _sample, seed
 from ..spec import as_dtype as _as_dtype, as_shape as _as_shape, is_float as _is_float
 from .array import NDArray
-from .legacy import nowhere as _nowhere
+from .legacy import legacy_shape as _legacy_shape, nowhere as _nowhere
 
 __all__ = ["seed", "uniform", "normal", "randn", "poisson", "exponential", "gamma", "binomial", "categorical",
            "multinomial", "negative_binomial", "generalized_negative_binomial", "shuffle", "randint",
@@ -39,6 +39,8 @@ def _legacy(name, params, shape, dtype, ctx, out):
             raise ShapeError(f"random.{name}: a parameter must be a number or an NDArray, not {p!r}")
     if shape is None and out is None:
         shape = (1,)
+    if shape is not None:
+        _legacy_shape(shape)
     return _sample(name, params, shape, dtype, ctx, NDArray, out)
 
 
