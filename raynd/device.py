@@ -7,6 +7,7 @@ import warnings
 from .errors import ArgumentError, DeviceError
 
 _current: contextvars.ContextVar = contextvars.ContextVar("raynd_current_device", default=None)
+_outer: contextvars.ContextVar = contextvars.ContextVar("raynd_outer_devices", default=None)   # (device, the rest)
 
 
 class Device:
@@ -17,7 +18,7 @@ class Device:
     """
     devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type = {"cpu": 1, "gpu": 2, "cpu_pinned": 3, "cpu_shared": 5}
-    __slots__ = ("device_typeid", "device_id", "_hash", "_tokens", "__weakref__")
+    __slots__ = ("device_typeid", "device_id", "_hash", "__weakref__")
 
     device_typeid: int
     device_id: int
@@ -36,7 +37,6 @@ class Device:
                 raise DeviceError(f"device_id must not be negative: {device_type}({device_id})")
             self.device_typeid, self.device_id = self.devstr2type[device_type], device_id
         self._hash = hash((self.device_typeid, self.device_id))
-        self._tokens = []
 
     @property
     def device_type(self) -> str:
@@ -57,11 +57,14 @@ class Device:
         return Device, (self.device_type, self.device_id)
 
     def __enter__(self):
-        self._tokens.append(_current.set(self))
+        _outer.set((_current.get(), _outer.get()))   # not in the Device: threads may share it
+        _current.set(self)
         return self
 
     def __exit__(self, *exc):
-        _current.reset(self._tokens.pop())
+        device, rest = _outer.get() or (None, None)
+        _current.set(device)
+        _outer.set(rest)
 
     def empty_cache(self):
         """Give this device's cached free memory back to the system."""
