@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import itertools
 import secrets
 import sys
 import threading
@@ -31,7 +30,7 @@ from .spec import ArraySpec, as_dtype, encode_spec, same_kind_cast, spec
 
 _getframe = sys._getframe
 _getrefcount = sys.getrefcount
-next_seq = itertools.count(1).__next__
+LIGHT = 4096                       # elements up to which an element-wise operator is not worth a message of its own
 
 
 class Content:
@@ -121,13 +120,15 @@ class PlaceholderScalar:
 
 class Call(Known):
     """A prepared call on the driver: operator, specs, attributes, and what its gradient needs (filled on demand)."""
-    __slots__ = ("op", "in_specs", "out_specs", "attrs", "into", "nbytes", "big", "single", "plans")
+    __slots__ = ("op", "in_specs", "out_specs", "attrs", "into", "nbytes", "big", "light", "single", "plans")
 
     def __init__(self, op, in_specs, out_specs, attrs, into, code):
         self.op, self.in_specs, self.out_specs = op, in_specs, out_specs
         self.attrs, self.into, self.code = attrs, into, code
         self.nbytes = sum(s.nbytes for s in out_specs)
         self.big = self.nbytes >= BIG
+        self.light = op.bind is not None and all(s.size <= LIGHT for s in (*in_specs, *out_specs)
+                                                 if isinstance(s, ArraySpec))
         self.single = len(out_specs) == 1
         self.plans = {}
 
@@ -329,7 +330,7 @@ def invoke_into(op, inputs, attrs, targets, same_kind=False):
     """
     modes = scope()
     if modes.recording and any(isinstance(x, Proxy) and x._entry is not None for x in (*inputs, *targets)):
-        raise MXNetError("in-place operations (out=, +=, x[...] =) are not supported while recording with autograd")
+        raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd")
     array = next((x for x in inputs if isinstance(x, Proxy)), None)
     queue = (targets[0] if array is None else array)._buffer.queue
     inputs = settle(op, inputs, queue) or inputs

@@ -220,6 +220,7 @@ def _record(block, function, args, arrays, queue, modes):
         recorded.sources = [number for number, _ in gradients]
         recorded.dy_specs = [y._spec if any(y is d for d in differentiable) else None for y in outputs]
     recorded.differentiable = [any(y is d for d in differentiable) for y in outputs]
+    recorded.on_tape = [y._entry is not None for y in outputs]       # also those whose gradient is zero
     _sever(outputs)
     return recorded
 
@@ -302,17 +303,21 @@ def run(recorded, block, arrays, queue, modes):
     contents = [(x._buffer.content, x._offset, x._spec) for x in inputs] if modes.recording else ()
     made = emit(queue, program, tuple(wires), type(arrays[0]))
     outputs = made[:recorded.count]
-    if modes.recording and recorded.backward is not None:
+    if modes.recording and any(recorded.on_tape):
         kept = []
         for kind, n in recorded.residuals:
             kept.append((made[n]._buffer.content, None, made[n]._spec) if kind == "out" else contents[n])
 
         def gradients(grads, create_graph):
+            if recorded.backward is None:
+                return [None] * len(inputs)
+            grads = [g for g, d in zip(grads, flowing) if d]
             if create_graph:
                 return _differentiable(recorded, block, inputs, contents, queue, grads, state)
             return _gradients(recorded, queue, grads, kept, len(inputs), type(arrays[0]))
-        differentiable = [y for y, d in zip(outputs, recorded.differentiable) if d]
-        autograd.PythonNode(f"the hybridized {type(block).__name__}", gradients, inputs, differentiable)
+        flowing = [d for d, t in zip(recorded.differentiable, recorded.on_tape) if t]
+        taped = [y for y, t in zip(outputs, recorded.on_tape) if t]
+        autograd.PythonNode(f"the hybridized {type(block).__name__}", gradients, inputs, taped)
     return _filled(recorded.template, iter(outputs))
 
 

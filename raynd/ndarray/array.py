@@ -10,7 +10,7 @@ from .. import autograd, protocol
 from ..device import Device, as_device
 from ..dispatch import F, PlaceholderScalar, Proxy, _class_hook, invoke, invoke_into, materialised, stage
 from ..engine import engine
-from ..errors import ArgumentError, MXNetError, ShapeError, TraceError
+from ..errors import ArgumentError, MXNetError, ShapeError, TraceError, dual
 from ..ops import registry
 from ..spec import as_dtype
 from . import indexing
@@ -385,6 +385,33 @@ class ndarray(NDArray):
                 text = text[:-1] + ", dtype=float64)"
         return text if self.device.device_type == "cpu" and self.device.device_id == 0 \
             else f"{text[:-1]}, device={self.device})"
+
+    def __format__(self, format_spec):
+        if not self._spec.shape:
+            return format(self.item(), format_spec)
+        if format_spec:
+            raise ArgumentError("only zero-dim arrays can be formatted with a format specification")
+        return str(self)
+
+    def __index__(self):
+        if self._spec.shape or self._spec.dtype.kind not in "iu":
+            raise ArgumentError("only integer scalar arrays can be converted to a scalar index")
+        return int(self.item())
+
+    def copy(self, order="C"):
+        """A copy on the same device. Arrays are always in C order."""
+        if order not in ("C", "K", "A"):
+            raise dual(NotImplementedError)(f"copy: order={order!r} is not supported; arrays are always in C order")
+        return F.copy(self)
+
+    def astype(self, dtype, order="K", casting="unsafe", subok=True, copy=True):
+        """The array in another dtype; ``copy=False`` returns this array if it has that dtype.
+
+        ``order``, ``casting`` and ``subok`` may only have their default values.
+        """
+        if order not in ("K", "C", "A") or casting != "unsafe" or subok is not True:
+            raise dual(NotImplementedError)("astype: only order='K', casting='unsafe' and subok=True are supported")
+        return NDArray.astype(self, dtype, copy)
 
     def __str__(self):
         values = str(self.asnumpy())

@@ -112,7 +112,8 @@ def setitem(x, key, value):
         if basic is not None and x._entry is None and whole(basic, x._spec.shape) and isinstance(value, Proxy):
             overwrite(x, value)
             return
-        raise MXNetError("assigning to a part of an array is not supported while recording with autograd")
+        raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd; "
+                         "only x[:] = y into an array that is off the tape is")
     if basic is None:
         from . import advanced_indexing
         advanced_indexing.setitem(x, key, value)
@@ -173,10 +174,10 @@ def fill(target, value):
             value = F.broadcast_to(value, shape=target._spec.shape)
         overwrite(target, value)
     else:
-        invoke_into(_FILL, (target,), {"value": value}, (target,))
+        invoke_into(_FILL, (value,), {"shape": target._spec.shape, "dtype": target._spec.dtype.name}, (target,))
 
 
-_FILL = registry.get("full_like_value")
+_FILL = registry.get("fill")
 _COPY = registry.get("copy")
 
 
