@@ -108,8 +108,9 @@ def to_dlpack_for_write(data):
     process (local mode); elsewhere the capsule holds a copy, and a RuntimeWarning says so."""
     _need_array(data)
     if _local_worker(materialised(data)._buffer.queue) is None:
-        warnings.warn(f"the array lives on {data.device}, in another process: the capsule is a copy, so writes to it do "
-                      "not reach the array; assign the result back with x[:] = ...", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"the array lives on {data.device}, in another process: the capsule is a copy, so what is "
+                      "written to it does not reach the array; assign it back with x[:] = ...", RuntimeWarning,
+                      stacklevel=2)
     return _capsule(_exported(data, True))
 
 
