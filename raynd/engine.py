@@ -1,7 +1,7 @@
 """The driver's side of the command streams: a queue per device, flushing, waiting, errors.
 
 Enqueuing a command is an append to a deque; so is freeing an array, which happens in finalizers. A queue is flushed
-at once when its device is idle, at ``config.BATCH_COMMANDS`` items or many bytes, when its device completes its last
+at once when its device is idle (a few small element-wise operators wait for company or for a wait), at ``config.BATCH_COMMANDS`` items or many bytes, when its device completes its last
 batch, and before any wait. Every command's place in the user's program is remembered until the command completes, so
 that a failure that arrives later is raised with that place (see DESIGN in the README: errors are values).
 
@@ -49,14 +49,15 @@ class DeviceQueue:
     next operator takes the slow path, which raises.
     """
     __slots__ = ("engine", "device", "link", "pending", "calls", "known", "sent", "batch", "commands_outstanding",
-                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "big", "messages", "commands", "bytes",
-                 "copies", "waiters", "closed", "last_name", "progress")
+                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "hold_back", "big", "messages", "commands",
+                 "bytes", "copies", "waiters", "closed", "last_name", "progress")
 
     tracing = False
 
     def __init__(self, engine, device, link, limit):
         self.engine, self.device, self.link = engine, device, link
         self.limit = self.batch_limit = limit
+        self.hold_back = min(4, limit)
         self.pending: deque = deque()
         self.calls = {}
         self.known = set()                   # codes of what the worker has prepared
@@ -94,6 +95,8 @@ class DeviceQueue:
             self.engine.pump(self, lambda: not self.commands_outstanding or self.lost is not None, "each command")
             self.engine.raise_unseen()
         elif not self.commands_outstanding or len(self.pending) >= self.batch_limit or self.big > FLUSH_BYTES:
+            if len(self.pending) < self.hold_back and self.is_light(self.pending[-1]):
+                return                       # too little to wake an idle device for: more, or a wait, comes soon
             self.flush()
             self.limit = 1                   # the next command that has to wait comes here again, to have the I/O
             if (self.commands_outstanding > config.MAX_OUTSTANDING_COMMANDS
@@ -102,6 +105,11 @@ class DeviceQueue:
         elif self.limit != self.batch_limit:
             self.limit = self.batch_limit    # thread watch for the completion that will flush it
             self.link.watch()
+
+    @staticmethod
+    def is_light(item):
+        """Whether an item is an operator of a few microseconds, less than its message costs."""
+        return type(item) is tuple and type(item[1]) is not str and item[1].light
 
     def flush(self):
         """Send everything pending as one batch."""
@@ -245,6 +253,7 @@ class Engine:
         self.errors: OrderedDict = OrderedDict()
         self.next_code = itertools.count(1).__next__
         self.synchronous = config.synchronous()
+        self.stall_seconds = config.stall_seconds()
         self.interrupted = False             # Ctrl-C came at a moment when it had to be put off
         self.on_close = []                   # caches of other modules that hold arrays or codes
 
@@ -342,7 +351,7 @@ class Engine:
         if finished():
             return
         start = time.monotonic()
-        interval = config.stall_seconds()
+        interval = self.stall_seconds
         next_report = start + interval
         now = start
         while not finished():

@@ -251,6 +251,7 @@ class _Translation:
 class Program(Known):
     """A recorded program as the driver knows it; stands where a :class:`~raynd.dispatch.Call` stands."""
     op = None
+    light = False
     into = None
     single = False
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy
 
-PARALLEL_BYTES = 1 << 20           # below this a second thread costs more than it saves
+PARALLEL_BYTES = 8 << 20           # below this a second thread costs more than it saves
 
 _helpers: dict = {}
 

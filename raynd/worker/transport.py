@@ -55,9 +55,9 @@ JOIN_BYTES = 1 << 14                       # up to here, joining header and payl
 READS_PER_CALL = 64                        # so that a fast sender cannot keep receive() from returning
 MAX_BUFFERS = 512                          # below the system's IOV_MAX
 
-_SEND_FLAGS = getattr(socket, "MSG_NOSIGNAL", 0)
-_RECEIVE_FLAGS = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-_TRUNCATED = getattr(socket, "MSG_CTRUNC", 0)
+_SEND_FLAGS = int(getattr(socket, "MSG_NOSIGNAL", 0))     # plain ints: enum members are slow to combine
+_RECEIVE_FLAGS = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+_TRUNCATED = int(getattr(socket, "MSG_CTRUNC", 0))
 _yield_core = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 
