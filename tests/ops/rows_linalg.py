@@ -497,3 +497,25 @@ row(
     ref=lambda A, offset=0, lower=True: A[(..., *triangle_indices(A.shape[-1], offset, lower))],
 )
 row("linalg_maketrian", samples=[S(normal(2, 6), **k) for k in TRIANGLES], ref=maketrian)
+
+# -- Fourier transforms --------------------------------------------------------------------------------------------
+
+
+def interleaved(z):
+    return np.stack([z.real, z.imag], -1).reshape(*z.shape[:-1], -1)
+
+
+row(
+    "contrib_fft",
+    ref=lambda x, compute_size=128: interleaved(np.fft.fft(x)),
+    samples=[S(normal(3, 4)), S(normal(2, 1, 2, 5), compute_size=2), S(normal(6))],
+    dtypes="float32 float64",
+    tol=8,
+)
+row(
+    "contrib_ifft",
+    ref=lambda x, compute_size=128: np.fft.ifft(x[..., ::2] + 1j * x[..., 1::2]).real * (x.shape[-1] // 2),
+    samples=[S(normal(3, 4)), S(normal(2, 1, 2, 10), compute_size=2), S(normal(6))],
+    dtypes="float32 float64",
+    tol=8,
+)
