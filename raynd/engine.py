@@ -1,9 +1,10 @@
 """The driver's side of the command streams: a queue per device, flushing, waiting, errors.
 
 Enqueuing a command is an append to a deque; so is freeing an array, which happens in finalizers. A queue is flushed
-at once when its device is idle (a few small element-wise operators wait for company or for a wait), at ``config.BATCH_COMMANDS`` items or many bytes, when its device completes its last
-batch, and before any wait. Every command's place in the user's program is remembered until the command completes, so
-that a failure that arrives later is raised with that place (see DESIGN in the README: errors are values).
+at once when its device is idle (a few small element-wise operators wait for company or for a wait), at
+``config.BATCH_COMMANDS`` items or many bytes, when its device completes its last batch, and before any wait. Every
+command's place in the user's program is remembered until the command completes, so that a failure that arrives later is
+raised with that place.
 
 A wait first flushes every queue. Each device executes its stream in order, so the oldest unfinished command is always
 at the head of every stream it takes part in, and no wait can deadlock.
@@ -49,8 +50,8 @@ class DeviceQueue:
     next operator takes the slow path, which raises.
     """
     __slots__ = ("engine", "device", "link", "pending", "calls", "known", "sent", "batch", "commands_outstanding",
-                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "hold_back", "big", "messages", "commands",
-                 "bytes", "copies", "waiters", "closed", "last_name", "progress")
+                 "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "hold_back", "big", "messages",
+                 "commands", "bytes", "copies", "waiters", "closed", "last_name", "progress")
 
     tracing = False
 
