@@ -112,7 +112,8 @@ def get(name) -> Operator:
 
 _FAMILIES = ("elementwise", "comparison", "mathematics", "creation", "reduction", "scans", "shape", "indexing",
              "joining", "diagonals", "gathering", "products", "einsum", "decompositions", "norms", "legacy_linalg",
-             "fourier", "nn", "random", "optimizer", "signal", "sorting", "statistics", "sets", "rnn", "vision", "contrib")
+             "fourier", "nn", "random", "optimizer", "signal", "sorting", "statistics", "sets", "rnn", "vision",
+             "contrib")
 _loaded = False
 
 
