@@ -15,7 +15,7 @@ from .. import optimizer as opt
 from ..engine import engine
 from ..errors import ArgumentError, MXNetError, ShapeError
 from ..kvstore.collective import all_reduce
-from .parameter import Parameter
+from .parameter import Parameter, zero
 
 
 class Trainer:
@@ -211,7 +211,11 @@ class Trainer:
                 chosen.append((i, parameter))
             elif not ignore_stale_grad:
                 stale.append(f"`{parameter._full_name}` on " + ", ".join(str(x.device) for x in old))
-            elif len(old) < len(arrays):         # the sum over devices exists: all copies move alike
+            elif len(old) < len(arrays):         # some device took part, so all copies must move alike
+                if parameter.grad_req == "write":
+                    for x, grad in zip(arrays, parameter.list_grad()):
+                        if not x._entry.fresh:
+                            zero(grad)
                 chosen.append((i, parameter))
         if stale:
             raise UserWarning(

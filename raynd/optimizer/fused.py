@@ -45,7 +45,7 @@ def run(optimizer, indices, weights, grads, states, numbers, masters):
     if program is None:
         program = _programs[key] = record(optimizer, indices, states, arrays, numbers, layout)
         if len(_programs) > MAX_PROGRAMS:
-            _programs.popitem(last=False)[1].drop()
+            _programs.popitem(last=False)
     else:
         _programs.move_to_end(key)
     if program.code not in queue.known:

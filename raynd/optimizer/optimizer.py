@@ -44,7 +44,7 @@ class Optimizer:
         self.lr = self.default_learning_rate if learning_rate is None and lr_scheduler is None else learning_rate
         self.lr_mult, self.wd_mult = {}, {}
         self.begin_num_update = self.num_update = begin_num_update
-        self._all_index_update_counts = {}
+        self._all_index_update_counts, self._first_counts = {}, {}
         self._set_current_device(0)
         self.clip_gradient, self.multi_precision = clip_gradient, multi_precision
         self.aggregate_num = 1 if aggregate_num is None else aggregate_num
@@ -125,7 +125,9 @@ class Optimizer:
 
     def _set_current_device(self, device_id):
         """Count the following updates for this device: replicas of a parameter are updated once each a step."""
-        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+        if device_id not in self._all_index_update_counts:
+            self._all_index_update_counts[device_id] = dict(self._first_counts)
+        self._index_update_count = self._all_index_update_counts[device_id]
 
     _set_current_context = _set_current_device
 
@@ -209,6 +211,11 @@ class Optimizer:
     def __setstate__(self, state):
         self.__dict__.update(state)
         self.param_dict = {}
+        for counts in self._all_index_update_counts.values():    # whichever devices go on from here
+            for i, n in counts.items():
+                self._first_counts[i] = max(n, self._first_counts.get(i, 0))
+        self._all_index_update_counts = {}
+        self._set_current_device(0)
 
 
 register, create = Optimizer.register, Optimizer.create_optimizer
