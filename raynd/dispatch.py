@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import marshal
 import secrets
 import sys
 import threading
@@ -26,7 +27,7 @@ from .device import as_device
 from .engine import BIG, INTERNAL, Known, engine, next_id
 from .errors import ArgumentError, DeviceError, MXNetError, ShapeError, ShutdownError, TraceError
 from .ops import registry
-from .spec import ArraySpec, as_dtype, encode_spec, same_kind_cast, spec
+from .spec import ArraySpec, as_dtype, dtype_name, encode_spec, same_kind_cast, spec
 
 _getframe = sys._getframe
 _getrefcount = sys.getrefcount
@@ -179,9 +180,9 @@ def freeze(value):
     if t is tuple or t is list:
         return tuple([freeze(v) for v in value])
     if isinstance(value, numpy.dtype):
-        return value.name
+        return dtype_name(value)
     if isinstance(value, type):
-        return as_dtype(value).name
+        return dtype_name(as_dtype(value))
     if isinstance(value, (numpy.bool_, numpy.integer, numpy.floating)):
         return value.item()
     if t is slice:
@@ -196,11 +197,15 @@ def freeze(value):
 
 
 def typed(value):
-    """``value`` with its types, since 1, 1.0 and True hash alike."""
-    t = type(value)
-    if t is tuple:
-        return tuple([typed(v) for v in value])
-    return (t, value) if t in (int, float, bool, complex) else value
+    """A hashable stand-in for ``value`` that tells types apart, since 1, 1.0 and True hash alike.
+
+    For canonical attributes it is their serialised form, which also keeps 0.0 from -0.0 and equals itself for nan.
+    Format version 2 is the last one that does not depend on reference counts.
+    """
+    try:
+        return marshal.dumps(value, 2)
+    except ValueError:                       # something that is no plain value
+        return tuple([typed(v) for v in value]) if type(value) is tuple else value
 
 
 _class_hook: list = []               # [np.ndarray], set by raynd.ndarray when it is imported

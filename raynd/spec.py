@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import ml_dtypes
 import numpy as np
@@ -72,7 +72,7 @@ def decode_spec(wire):
 
 def encode_spec(value):
     """The wire form of an ArraySpec (shape, dtype name) or a scalar type (its name)."""
-    return value.__name__ if isinstance(value, type) else (value.shape, value.dtype.name)
+    return value.__name__ if isinstance(value, type) else (value.shape, dtype_name(value.dtype))
 
 
 def as_shape(shape) -> tuple:
@@ -113,6 +113,12 @@ def as_dtype(value) -> np.dtype:
     except (TypeError, ValueError):
         raise ArgumentError(f"{value!r} is not a dtype of raynd; use a name such as 'float32', 'int64', 'bool' or "
                             "'bfloat16'") from None
+
+
+@cache
+def dtype_name(dtype) -> str:
+    """``dtype.name``, which NumPy makes anew (3 us) each time."""
+    return dtype.name
 
 
 def broadcast(*shapes) -> tuple:

@@ -17,7 +17,7 @@ from ..errors import ArgumentError, ShapeError, dual
 from ..ndarray.array import ndarray
 from ..ops import registry
 from ..ops.elementwise import default_float
-from ..spec import as_dtype, as_shape
+from ..spec import as_dtype, as_shape, dtype_name
 
 __all__ = [
     "arange", "array", "asarray", "blackman", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like",
@@ -49,7 +49,7 @@ def check_order(order, name):
 
 
 def _run(name, attrs, device):
-    attrs["dtype"] = as_dtype(attrs["dtype"]).name
+    attrs["dtype"] = dtype_name(as_dtype(attrs["dtype"]))
     return create(registry.get(name), attrs, device, ndarray)
 
 
