@@ -5,6 +5,7 @@ from ..errors import ShapeError
 from ..ops import registry
 from .array import NDArray, ndarray
 from .bindings import call, export
+from .shape_methods import METHODS as _SHAPES
 
 
 def clip(self, min=None, max=None, out=None):
@@ -28,6 +29,8 @@ def attach():
                 setattr(cls, name, method)
     for method in (clip, round):
         setattr(ndarray, method.__name__, method)
+    for name, method in _SHAPES.items():
+        setattr(ndarray, name, method)
 
 
 _round = export("np", "raynd.ndarray")["round"]

@@ -308,8 +308,8 @@ def _std_vjp(F, dy, x, y, axis, dtype, correction, keepdims, ddof):
 # MXNet truncates the variance of integers to an integer and has no gradient; here both are as NumPy users expect.
 operator("var", "a, axis=None, dtype=None, out=None, correction=0, keepdims=False, ddof=None", infer=_infer_var,
          kernel=_var, vjp=_var_vjp, np="var", method="var",
-         doc="Variance over ``axis``, with the divisor count - ``correction`` (``ddof`` is its older name). Floats keep "
-             "their dtype, integers give the default float.")
+         doc="Variance over ``axis``, with the divisor count - ``correction`` (``ddof`` is its older name). Floats "
+             "keep their dtype, integers give the default float.")
 operator("std", "a, axis=None, dtype=None, out=None, correction=0, keepdims=False, ddof=None", infer=_infer_var,
          kernel=lambda xp, a, **attrs: xp.sqrt(_var(xp, a, **attrs)), vjp=_std_vjp, np="std", method="std",
          doc="Standard deviation over ``axis``, with the divisor count - ``correction`` (``ddof`` is its older name). "

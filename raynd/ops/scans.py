@@ -106,7 +106,8 @@ def _linear_scan_vjp(F, dy, x, y, reverse):
 
 def _infer_scan(a, b, reverse):
     if a.shape != b.shape or not a.shape:
-        raise ShapeError(f"linear_scan: arrays of one shape with at least one axis are needed, got {a.shape}, {b.shape}")
+        raise ShapeError(f"linear_scan: arrays of one shape with at least one axis are needed, got {a.shape} "
+                         f"and {b.shape}")
     return spec(a.shape, promote(a.dtype, b.dtype))
 
 

@@ -129,7 +129,8 @@ def _infer_npx_reshape(a, newshape, reverse, order):
 
 
 operator("npx_reshape", "a, newshape, reverse=False, order='C', out=None", inputs="a", infer=_infer_npx_reshape,
-         npx="reshape", kernel=lambda xp, a, newshape, reverse, order: a.reshape(npx_reshaped(a.shape, newshape, reverse)),
+         npx="reshape",
+         kernel=lambda xp, a, newshape, reverse, order: a.reshape(npx_reshaped(a.shape, newshape, reverse)),
          vjp=lambda F, dy, x, y, newshape, reverse, order: F.reshape(dy, newshape=x[0].shape), doc=coded_shape.__doc__)
 
 
@@ -197,7 +198,8 @@ def squeezed_shape(shape, axis) -> tuple:
     axes = {normalize_axis(a, len(shape)) for a in integers(axis, "axis")}
     for a in axes:
         if shape[a] != 1:
-            raise ShapeError(f"cannot select an axis to squeeze out which has size not equal to one: axis {a} of {shape}")
+            raise ShapeError("cannot select an axis to squeeze out which has size not equal to one: axis "
+                             f"{a} of {shape}")
     return tuple([n for i, n in enumerate(shape) if i not in axes])
 
 

@@ -2,7 +2,6 @@
 import numpy as np
 from table import S, bools, distinct, normal, positive, row, uniform
 
-
 AXES = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0, 2)}, {"axis": ()}]
 
 
@@ -48,18 +47,18 @@ ARGUMENTS = [S(distinct(2, 3, 4)), S(distinct(2, 3, 4), axis=0), S(distinct(2, 3
              S(distinct(2, 3), keepdims=True), S(distinct()), S(distinct(0, 3), axis=1)]
 row("argmax", ref=lambda a, axis=None, keepdims=False: np.argmax(a, axis=axis, keepdims=keepdims), samples=ARGUMENTS)
 row("argmin", ref=lambda a, axis=None, keepdims=False: np.argmin(a, axis=axis, keepdims=keepdims), samples=ARGUMENTS)
-for _name in ("all", "any"):
-    row(_name, ref=lambda a, axis=None, keepdims=False, _f=getattr(np, _name): _f(a, axis=axis, keepdims=keepdims),
+for _name, _f in (("all", np.all), ("any", np.any)):
+    row(_name, ref=lambda a, axis=None, keepdims=False, _f=_f: _f(a, axis=axis, keepdims=keepdims),
         samples=over(bools) + [S(normal(2, 3)), S(np.array([[0.0, np.nan], [1.0, 0.0]]), axis=0)])
-MOMENTS = over(normal, False, False) + [S(normal(3, 4), axis=0, correction=1), S(normal(3, 4), ddof=1), S(normal(3, 4), axis=1,
-                                                                                                   correction=0.5)]
+MOMENTS = over(normal, False, False) + [
+    S(normal(3, 4), axis=0, correction=1), S(normal(3, 4), ddof=1), S(normal(3, 4), axis=1, correction=0.5)]
 row("var", ref=lambda a, axis=None, dtype=None, correction=0, keepdims=False, ddof=None: np.var(
     a, axis=axis, ddof=correction or ddof or 0, keepdims=keepdims), ints_as="int32", tol=4, samples=MOMENTS)
 row("std", ref=lambda a, axis=None, dtype=None, correction=0, keepdims=False, ddof=None: np.std(
     a, axis=axis, ddof=correction or ddof or 0, keepdims=keepdims), ints_as="int32", tol=4,
     samples=[s for s in MOMENTS if s.attrs.get("axis") != () and s.inputs[0](np.random.default_rng(0)).ndim])
-NANS = np.array([[1.5, np.nan, 2.0], [0.0, 3.0, np.nan]])
-row("nan_replaced", ref=lambda a, value: np.where(np.isnan(a), value, a), samples=[S(normal(2, 3), value=2), S(normal(0, 3), value=1)])
+row("nan_replaced", ref=lambda a, value: np.where(np.isnan(a), value, a),
+    samples=[S(normal(2, 3), value=2), S(normal(0, 3), value=1)])
 row("nansum", ref=lambda a, axis=None, dtype=None, keepdims=False: np.nansum(a, axis=axis, keepdims=keepdims),
     samples=over(normal), ints_as="int32")
 row("nanprod", ref=lambda a, axis=None, dtype=None, keepdims=False: np.nanprod(a, axis=axis, keepdims=keepdims),
@@ -80,7 +79,8 @@ def scanned(a, b, reverse):
 
 row("linear_scan", ref=scanned, tol=8, samples=[S(uniform(*s), uniform(*s), reverse=r)
                                                 for s in ((2, 7), (1,), (3, 0), (2, 8)) for r in (False, True)])
-row("exclusive_cumprod", tol=4, samples=[S(positive(2, 5), reverse=False), S(WITH_ZEROS, reverse=True), S(positive(1), reverse=False)],
+row("exclusive_cumprod", tol=4, samples=[S(positive(2, 5), reverse=False), S(WITH_ZEROS, reverse=True),
+                                         S(positive(1), reverse=False)],
     ref=lambda x, reverse: np.stack([np.prod(x[..., i + 1:] if reverse else x[..., :i], axis=-1)
                                      for i in range(x.shape[-1])], axis=-1))
 row("shift_last", samples=[S(normal(2, 4), by=1), S(normal(2, 4), by=-1), S(normal(3), by=5), S(normal(2, 0), by=1)],
