@@ -5,6 +5,7 @@ import numpy
 
 from ..dispatch import F, Proxy, invoke_into
 from ..errors import ArgumentError, IndexOutOfBounds, ShapeError
+from ..ndarray.array import ndarray
 from ..ndarray.bindings import call, check_options
 from ..ops import registry
 from .creation import array, asarray
@@ -15,6 +16,8 @@ __all__ = [
 ]
 
 _WHERE, _CLIP, _NAN_TO_NUM = registry.get("where"), registry.get("clip"), registry.get("nan_to_num")
+_NUMBERS = frozenset((int, float, bool))
+_OPERANDS = _NUMBERS | {ndarray}
 
 
 def _operand(x):
@@ -30,6 +33,8 @@ def where(condition, x=None, y=None):
 
     With ``condition`` alone: the indices where it is not zero, as ``nonzero`` gives them.
     """
+    if isinstance(condition, Proxy) and type(x) in _OPERANDS and type(y) in _OPERANDS:
+        return call(_WHERE, (condition, x, y), (), None)
     if x is None and y is None:
         from . import nonzero
         return nonzero(asarray(condition))
@@ -44,6 +49,8 @@ def where(condition, x=None, y=None):
 def clip(a, a_min, a_max, out=None):
     """``a`` with values below ``a_min`` replaced by it and above ``a_max`` by that; a bound may be None, a number, or
     an array that broadcasts. The dtype is that of ``a``."""
+    if isinstance(a, Proxy) and type(a_min) in _NUMBERS and type(a_max) in _NUMBERS:
+        return call(_CLIP, (a, a_min, a_max), (), out)
     if a_min is None and a_max is None:
         raise ShapeError("array_clip: must set either max or min")
     if isinstance(a, (int, float, numpy.generic)) and not any(isinstance(b, Proxy) for b in (a_min, a_max)):
