@@ -156,5 +156,5 @@ def export(kind, module) -> dict:
     for op in registry.REGISTRY.values():
         for name in op.exports.get(kind, ()):
             # name= names a symbol in MXNet, and means nothing to arrays
-            functions[name] = make(op, name, module, kind == "method", ("name",) if kind == "nd" else ())
+            functions[name] = make(op, name.rpartition(".")[2], module, kind == "method", ("name",) if kind == "nd" else ())
     return functions

@@ -40,7 +40,10 @@ A record is made by :func:`operator` (general), or by the family helpers in ``op
 """
 from __future__ import annotations
 
+import importlib
 import inspect
+import pathlib
+import pkgutil
 from functools import lru_cache
 
 from ..errors import ArgumentError
@@ -110,21 +113,13 @@ def get(name) -> Operator:
         raise ArgumentError(f"there is no operator {name!r}") from None
 
 
-_FAMILIES = ("elementwise", "comparison", "mathematics", "creation", "reduction", "scans", "shape", "indexing",
-             "joining", "diagonals", "gathering", "products", "einsum", "decompositions", "norms", "legacy_linalg",
-             "fourier", "nn", "random", "optimizer", "signal", "sorting", "statistics", "sets", "rnn", "vision",
-             "contrib")
 _loaded = False
 
 
 def load_all():
-    """Import every operator family that exists (idempotent)."""
+    """Import every module of this package, and with it every operator record (idempotent)."""
     global _loaded
-    if _loaded:
-        return
-    import importlib
-    import importlib.util
-    _loaded = True
-    for family in _FAMILIES:
-        if importlib.util.find_spec(f"{__package__}.{family}") is not None:
-            importlib.import_module(f"{__package__}.{family}")
+    if not _loaded:
+        _loaded = True
+        for module in sorted(m.name for m in pkgutil.iter_modules([str(pathlib.Path(__file__).parent)])):
+            importlib.import_module(f"{__package__}.{module}")
