@@ -12,7 +12,7 @@ from ..dispatch import F, PlaceholderScalar, Proxy, _class_hook, invoke, invoke_
 from ..engine import engine
 from ..errors import ArgumentError, MXNetError, ShapeError, TraceError, dual
 from ..ops import registry
-from ..spec import as_dtype
+from ..spec import as_dtype, bfloat16
 from . import indexing
 from .bindings import call, convert
 
@@ -196,7 +196,10 @@ class NDArray(Proxy):
         return f"\n{values}\n<{type(self).__name__.replace('NDArray', 'ndarray')} shape={self.shape} {self.device}>"
 
     def __str__(self):
-        return f"{self.asnumpy()!s}\n<ndarray shape={self.shape} {self.device}>"
+        values = self.asnumpy()
+        if self._spec.dtype == bfloat16:
+            values = values.astype("float64")
+        return f"{values!s}\n<ndarray shape={self.shape} {self.device}>"
 
     def __reduce__(self):
         return _rebuild, (type(self), self.asnumpy(), self.device)
@@ -412,6 +415,13 @@ class ndarray(NDArray):
         if order not in ("K", "C", "A") or casting != "unsafe" or subok is not True:
             raise dual(NotImplementedError)("astype: only order='K', casting='unsafe' and subok=True are supported")
         return NDArray.astype(self, dtype, copy)
+
+    @property
+    def mT(self):
+        """The last two axes exchanged (a copy)."""
+        if self.ndim < 2:
+            raise ShapeError("x must be at least 2-dimensional for matrix_transpose")
+        return F.matrix_transpose(self)
 
     def __str__(self):
         values = str(self.asnumpy())

@@ -6,6 +6,7 @@ arrays come back to the device.
 """
 from __future__ import annotations
 
+import inspect
 import sys
 
 import numpy
@@ -87,7 +88,24 @@ def _array_function(self, func, types, args, kwargs):
     for part in func.__module__.split(".")[1:]:              # numpy.linalg.norm stands in raynd.numpy.linalg
         space = getattr(space, part, space)
     function = getattr(space, func.__name__, None)
-    return on_host(func, args, kwargs) if function is None else function(*args, **kwargs)
+    if function is None or not _takes(function, args, kwargs):
+        return on_host(func, args, kwargs)
+    return function(*args, **kwargs)
+
+
+_signatures: dict = {}
+
+
+def _takes(function, args, kwargs):
+    """Whether our function has all the parameters of a call of NumPy's."""
+    try:
+        signature = _signatures.get(function)
+        if signature is None:
+            signature = _signatures[function] = inspect.signature(function)
+        signature.bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 ndarray.__array_ufunc__ = _array_ufunc

@@ -83,13 +83,20 @@ def _matrix_norm(x, ord, axes, keepdims):
 
 
 def vector_norm(x, ord=None, axis=None, keepdims=False):
-    """Norm of order ``ord`` (default 2) of vectors along ``axis``: an int, a tuple of ints or None (all elements)."""
+    """Norm of order ``ord`` (default 2) of vectors along ``axis``: an int, a tuple of ints or None (all elements).
+
+    ``keepdims`` keeps one axis of size 1: in place for an int, in front of the remaining axes for None or a tuple of
+    ints (as in MXNet, where such axes are first made one; NumPy keeps each in its place).
+    """
     x, = _as_arrays("vector_norm", [x])
     ord = 2 if ord is None else _order(ord)
     if ord in ("fro", "nuc"):
         raise ShapeError(f"vector_norm: {ord!r} is an order of matrices")
     axes = None if axis is None else normalize_axes(axis, x.ndim)
-    return F.vector_norm(x, ord=ord, axis=axes, keepdims=keepdims)
+    if not keepdims or isinstance(axis, (int, numpy.integer)):
+        return F.vector_norm(x, ord=ord, axis=axes, keepdims=keepdims)
+    result = F.vector_norm(x, ord=ord, axis=axes, keepdims=False)
+    return F.reshape(result, newshape=(1, *result.shape))
 
 
 def matrix_norm(x, ord="fro", axis=(-2, -1), keepdims=False):
@@ -143,9 +150,9 @@ def tensorsolve(a, b, axes=None):
         moved = [normalize_axis(i, a.ndim) for i in ((axes,) if isinstance(axes, int) else axes)]
         order = tuple([i for i in range(a.ndim) if i not in moved] + moved)
         a = F.transpose(a, axes=order)
-    out = a.shape[b.ndim:]
+    out = a.shape[-(a.ndim - b.ndim):]       # all of them if a and b have the same number of axes, as in NumPy
     size = math.prod(out)
-    if math.prod(a.shape[:b.ndim]) != size or b.size != size:
+    if a.size != size * size or b.size != size:
         raise ShapeError(f"tensorsolve: a of shape {a.shape} and b of shape {b.shape} do not make a square system")
     x = F.solve(F.reshape(a, newshape=(size, size)), F.reshape(b, newshape=(size,)))
     return F.reshape(x, newshape=out)

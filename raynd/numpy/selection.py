@@ -15,10 +15,10 @@ __all__ = ["nonzero", "flatnonzero", "argwhere", "unravel_index", "diag_indices_
 
 def nonzero(a):
     """The indices of the elements that are not zero: a tuple with an int64 array for each axis. Waits for their
-    number. Zero-dim arrays raise ValueError."""
+    number. A zero-dim array counts as one of one element, as in MXNet."""
     a = asarray(a)
     if a.ndim == 0:
-        raise ShapeError("nonzero needs an array of at least one axis; use np.atleast_1d(a).nonzero()")
+        a = F.reshape(a, newshape=(1,))
     found = F.mask_places(a, count=int(F.mask_count(a).item()))
     return found if isinstance(found, tuple) else (found,)
 

@@ -239,8 +239,8 @@ def _last_vjp(second):
 
 
 operator("dot", "a, b, out=None", infer=_infer_last(True), kernel=_last(True), vjp=_last_vjp(True), broadcasts=True,
-         np="dot", method="dot", doc="Dot product as NumPy's: sums over the last axis of a and the last but one (or only) "
-         "axis of b; a scalar multiplies.")
+         np="dot", method="dot", doc="Dot product as NumPy's: sums over the last axis of a and the last but one (or "
+         "only) axis of b; a scalar multiplies.")
 operator("inner", "a, b", infer=_infer_last(False), kernel=_last(False), vjp=_last_vjp(False), broadcasts=True,
          np="inner", doc="Sum of products over the last axes of two arrays; a scalar multiplies.")
 
