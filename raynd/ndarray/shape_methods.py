@@ -107,14 +107,7 @@ def broadcast_like(self, other):
     return F.broadcast_to(self, shape=other.shape)
 
 
-def nonzero(self):
-    """A tuple with the indices of the elements that are not zero, one int64 array an axis; waits for their number."""
-    x = self if self.ndim else F.reshape(self, newshape=(1,))
-    found = F.mask_places(x, count=int(F.mask_count(x).item()))
-    return found if isinstance(found, tuple) else (found,)
-
-
 METHODS = {f.__name__: f for f in (reshape, reshape_view, flatten, transpose, swapaxes, squeeze, expand_dims, repeat,
-                                   tile, broadcast_to, broadcast_like, nonzero)}
+                                   tile, broadcast_to, broadcast_like)}
 METHODS.update(T=property(transpose, doc="A copy with the axes in reverse order."),
                mT=property(matrix_transpose, doc="A copy with the last two axes exchanged."))

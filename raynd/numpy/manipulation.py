@@ -22,24 +22,23 @@ from .creation import array
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
-    "column_stack", "concat", "concatenate", "delete", "diag_indices_from", "diagflat", "dsplit", "dstack", "fliplr",
-    "flipud", "hsplit", "hstack", "insert", "moveaxis", "pad", "repeat", "resize", "rollaxis", "rot90", "row_stack",
-    "split", "squeeze", "stack", "swapaxes", "tile", "tril_indices", "tril_indices_from", "trim_zeros", "triu_indices",
-    "triu_indices_from", "vsplit", "vstack",
+    "column_stack", "concat", "concatenate", "delete", "diagflat", "dsplit", "dstack", "fliplr", "flipud", "hsplit",
+    "hstack", "insert", "moveaxis", "pad", "repeat", "resize", "rollaxis", "rot90", "row_stack", "split", "squeeze",
+    "stack", "swapaxes", "tile", "trim_zeros", "vsplit", "vstack",
 ]
-
 
 # -- arguments -----------------------------------------------------------------------------------------------------
 
 
 def as_array(x, like=None):
-    """``x`` as an array; numbers, lists and NumPy arrays go to the device of ``like``."""
+    """``x`` as an array; numbers, lists and NumPy arrays go to the device of ``like``. Next to an array an integer
+    stays one; alone it becomes the default float, as in ``np.array``."""
     if isinstance(x, Proxy):
         return x
     device = None if like is None else like.device
     if isinstance(x, numpy.ndarray):
         return from_numpy(x, device)
-    if isinstance(x, (bool, int)):
+    if like is not None and isinstance(x, int):
         return array(x, dtype="bool" if isinstance(x, bool) else "int64", device=device)
     return array(x, device=device)
 
@@ -171,11 +170,7 @@ def flipud(m):
 
 def broadcast_to(array, shape):
     """A copy of an array or number repeated to ``shape``."""
-    return call(registry.get("broadcast_to"), (_from_number(array),), {"shape": shape}, None)
-
-
-def _from_number(x):
-    return array(x) if isinstance(x, (bool, int, float, list, tuple)) else as_array(x)
+    return call(registry.get("broadcast_to"), (as_array(array),), {"shape": shape}, None)
 
 
 def broadcast_arrays(*args):
@@ -311,6 +306,8 @@ def dsplit(ary, indices_or_sections):
 
 def tile(A, reps):
     """The whole array repeated ``reps`` times along each axis (an int: along the last)."""
+    if isinstance(A, (bool, int, float)):
+        return numpy.tile(A, reps)
     return call(registry.get("tile"), (as_array(A),), {"reps": reps}, None)
 
 
@@ -460,51 +457,6 @@ def insert(arr, obj, values, axis=None):
     at = int(index) if index.ndim == 0 else index
     order = numpy.insert(numpy.arange(n), at, numpy.arange(n, n + count))
     return _gather(_joined([arr, values], axis), order, axis)
-
-
-# -- indices of parts ----------------------------------------------------------------------------------------------
-
-
-def _on_device(values, device=None, cls=None):
-    return tuple([from_numpy(v, device, cls) for v in values])
-
-
-def tril_indices(n, k=0, m=None, device=None, ctx=None):
-    """The indices (rows, columns) of the lower triangle of an ``n`` by ``m`` matrix, up to diagonal ``k``, as int64."""
-    return _on_device(numpy.tril_indices(n, k, m), device if ctx is None else ctx)
-
-
-def triu_indices(n, k=0, m=None, device=None, ctx=None):
-    """The indices (rows, columns) of the upper triangle of an ``n`` by ``m`` matrix, from diagonal ``k`` on, as
-    int64."""
-    return _on_device(numpy.triu_indices(n, k, m), device if ctx is None else ctx)
-
-
-def _matrix_size(arr):
-    if arr.ndim != 2:
-        raise ShapeError("input array must be 2-d")
-    return arr.shape
-
-
-def tril_indices_from(arr, k=0):
-    """The indices of the lower triangle of a matrix."""
-    n, m = _matrix_size(arr)
-    return tril_indices(n, k, m, device=arr.device)
-
-
-def triu_indices_from(arr, k=0):
-    """The indices of the upper triangle of a matrix."""
-    n, m = _matrix_size(arr)
-    return triu_indices(n, k, m, device=arr.device)
-
-
-def diag_indices_from(arr):
-    """The indices of the main diagonal of an array whose axes are of equal length, one array an axis, as int64."""
-    if arr.ndim < 2:
-        raise ShapeError("Input array should be at least 2d")
-    if len(set(arr.shape)) != 1:
-        raise ShapeError("All dimensions of input must be of equal length")
-    return tuple([from_numpy(numpy.arange(arr.shape[0]), arr.device, type(arr)) for _ in arr.shape])
 
 
 def diagflat(array, k=0):

@@ -1,34 +1,13 @@
-"""Searching: where elements are, and how many. Results whose length depends on values wait for their number."""
+"""Sorting by several keys, and searching in sorted arrays."""
 from __future__ import annotations
 
 import numpy
 
 from ..dispatch import F, Proxy
 from ..errors import ArgumentError
-from ..ndarray.shape_methods import nonzero as _nonzero
 from .manipulation import as_array, as_arrays
 
-__all__ = ["argwhere", "flatnonzero", "lexsort", "msort", "nonzero", "searchsorted"]
-
-
-def nonzero(a):
-    """A tuple with the indices of the elements that are not zero, one int64 array an axis; waits for their number."""
-    return _nonzero(as_array(a))
-
-
-def flatnonzero(a):
-    """The indices of the elements of the flattened array that are not zero, as int64; waits for their number."""
-    a = as_array(a)
-    return _nonzero(F.reshape(a, newshape=(a.size,)))[0]
-
-
-def argwhere(a):
-    """The indices of the elements that are not zero, as the rows of an int64 matrix; waits for their number."""
-    a = as_array(a)
-    found = _nonzero(a)
-    if not a.ndim:
-        return F.reshape(found[0][:0] if not found[0].size else found[0], newshape=(found[0].size, 1))[:, :0]
-    return F.stack(*found, axis=1)
+__all__ = ["lexsort", "msort", "searchsorted"]
 
 
 def lexsort(keys, axis=-1):

@@ -105,21 +105,12 @@ def _split_axis(n, parts):
     return a, b
 
 
-def _reversed_codes(codes):
-    """The codes from the last to the first; the sizes after a -6 stay after it, exchanged."""
-    groups, i = [], 0
-    while i < len(codes):
-        count = 3 if codes[i] == -6 else 1
-        groups.append(codes[i:i + 1] + codes[i + 1:i + count][::-1])
-        i += count
-    return tuple([c for group in reversed(groups) for c in group])
-
-
 def npx_reshaped(shape, newshape, reverse) -> tuple:
-    """The result shape of ``npx.reshape``; with ``reverse`` codes are matched from the last axis on."""
+    """The result shape of ``npx.reshape``; with ``reverse`` codes are read, and matched, from the last on (the sizes of
+    a -6 then stand before it)."""
     codes = integers(newshape, "newshape")
     if reverse:
-        return coded_shape(shape[::-1], _reversed_codes(codes))[::-1]
+        return coded_shape(shape[::-1], codes[::-1])[::-1]
     return coded_shape(shape, codes)
 
 
@@ -275,3 +266,24 @@ operator("roll", "a, shift, axis=None", inputs="a", infer=_infer_roll, kernel=_r
              dy, shift=tuple([-s for s in integers(shift, "shift")]), axis=axis),
          doc="The elements moved by ``shift`` along ``axis`` (None: in the flattened array); what leaves at one end "
              "comes in at the other.")
+
+# -- numbers along an axis -----------------------------------------------------------------------------------------
+
+
+def _infer_arange_like(data, start, step, repeat, ctx, axis):
+    if not isinstance(repeat, int) or repeat < 1:
+        raise ShapeError(f"arange_like: repeat must be a positive integer, not {repeat!r}")
+    if ctx not in (None, ""):
+        raise ArgumentError("arange_like: ctx cannot be chosen; the result is on the device of data")
+    return spec(data.shape if axis is None else (data.shape[normalize_axis(axis, len(data.shape))],), data.dtype)
+
+
+def _arange_like(xp, data, start, step, repeat, ctx, axis):
+    """start, start + step, ..., each ``repeat`` times, as many as ``data`` has elements and in its shape, or as many as
+    its ``axis`` is long."""
+    shape = data.shape if axis is None else (data.shape[axis],)
+    return (start + xp.arange(math.prod(shape)) // repeat * step).reshape(shape)
+
+
+operator("arange_like", "data, start=0.0, step=1.0, repeat=1, ctx=None, axis=None", inputs="data",
+         infer=_infer_arange_like, kernel=_arange_like, npx="arange_like", nd="_contrib_arange_like")

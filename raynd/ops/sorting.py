@@ -117,8 +117,8 @@ def _partition(name, argument):
 
     operator(name, "a, kth, axis=-1, kind='introselect', order=None", inputs="a", infer=infer, kernel=kernel, np=name,
              doc=("The indices that partition an array" if argument else "A copy partitioned") + " along ``axis``: "
-                 "what stands at each ``kth`` stands there in sorted order too, with no larger before it and no smaller "
-                 "after it.")
+                 "what stands at each ``kth`` stands there in sorted order too, with nothing larger before it and "
+                 "nothing smaller after it.")
 
 
 _partition("partition", False)

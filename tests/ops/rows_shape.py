@@ -59,3 +59,13 @@ row("diagonal", ref=lambda a, offset=0, axis1=0, axis2=1: np.diagonal(a, offset,
 exempt("diagonal_grad", "diagonal", "diag", "trace")
 row("trace", ref=lambda a, offset=0, axis1=0, axis2=1: np.trace(a, offset, axis1, axis2), ints_as="int32", samples=[
     S(normal(3, 4)), S(normal(3, 4, 2), offset=-1), S(normal(2, 3, 4), offset=1, axis1=2, axis2=0), S(normal(0, 3))])
+
+
+def arange_like(data, start=0.0, step=1.0, repeat=1, axis=None):
+    shape = data.shape if axis is None else (data.shape[axis],)
+    return (start + np.arange(np.prod(shape, dtype=int)) // repeat * step).reshape(shape)
+
+
+row("arange_like", ref=arange_like, samples=[
+    S(normal(2, 3)), S(normal(2, 3), axis=1, start=1.5, step=2.0), S(normal(2, 3), repeat=2), S(normal(0, 3)),
+    S(normal())])

@@ -74,7 +74,8 @@ def check_unique(inputs, outputs, attrs):
     assert n == expected[0].shape[axis or 0]
     np.testing.assert_array_equal(np.take(values, range(n), axis or 0), expected[0])
     for got, wanted, asked in ((index[:n], expected[1], attrs["index"]),
-                               (inverse, expected[2].reshape(-1), attrs["inverse"]), (counts[:n], expected[3], attrs["counts"])):
+                               (inverse, expected[2].reshape(-1), attrs["inverse"]),
+                               (counts[:n], expected[3], attrs["counts"])):
         if asked:
             np.testing.assert_array_equal(got, wanted)
 
