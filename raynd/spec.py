@@ -99,6 +99,8 @@ def _dtype_of(value):
     if isinstance(value, str) and value == "bfloat16":
         return bfloat16
     result = np.dtype(value)
+    if result.names == ("bfloat16",):        # MXNet's own spelling: a structure of two bytes
+        return bfloat16
     if result.kind not in "biufcV" or (result.kind == "V" and result != bfloat16):
         raise TypeError(value)
     return result.newbyteorder("=") if result != bfloat16 else result

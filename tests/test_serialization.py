@@ -167,3 +167,24 @@ def test_pickle():
         z = copy.deepcopy(x)
         z[:] = 0
         assert x.asnumpy().any()
+
+
+def test_states_of_mxnet_pickles():
+    """MXNet pickles an NDArray as its class, None, and a state with the array in the binary format."""
+    state = {"handle": bytearray(struct.pack("<Iiiqiii", 0xF993FAC9, 0, 1, 1, 2, 0, 0) + struct.pack("<f", 2.5))}
+    x = mx.nd.NDArray(None)
+    x.__setstate__(state)
+    assert x.asnumpy().tolist() == [2.5] and x.context == mx.cpu(0)
+    y = mx.nd.zeros((3,))
+    y.__setstate__(mx.nd.array([[1, 2]], dtype="int8").__getstate__())
+    check_same(y, mx.nd.array([[1, 2]], dtype="int8"))
+
+
+def test_zero_sizes_between_the_modes(tmp_path):
+    file = str(tmp_path / "x")
+    mx.nd.save(file, [mx.nd.zeros((0, 2)), mx.nd.ones((2,))])
+    with mx.util.np_shape(False):
+        with pytest.raises(mx.MXNetError):
+            mx.nd.load(file)
+        mx.nd.save(file, [mx.nd.ones((2,))])
+    assert mx.nd.load(file)[0].shape == (2,)             # other shapes are read in both modes

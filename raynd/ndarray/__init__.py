@@ -30,7 +30,7 @@ _METHODS = (
     "sigmoid", "sign", "sin", "sinh", "size_array", "slice", "slice_axis", "slice_like", "softmax", "softmin", "sort",
     "space_to_depth", "split", "split_v2", "sqrt", "square", "squeeze", "sum", "swapaxes", "take", "tan", "tanh",
     "tile", "topk", "trunc", "zeros_like", "broadcast_to", "expand_dims", "flatten", "transpose", "sum_axis",
-    "to_dlpack_for_read", "to_dlpack_for_write", "moveaxis",
+    "moveaxis",
 )
 
 
@@ -46,7 +46,8 @@ def _install():
     for name in _METHODS:
         if name in globals():
             put(name, globals()[name])
-    put("reshape", _legacy.reshape_method)
+    for name, method in {**_legacy.METHODS, **_contrib.METHODS}.items():
+        put(name, method)
     put("T", property(lambda self: _operators.FUNCTIONS["transpose"](self), doc="The axes in reverse order."))
 
 

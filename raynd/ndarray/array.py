@@ -68,7 +68,7 @@ class NDArray(Proxy):
     __slots__ = ("_grad",)
     __array_priority__ = 1000.0
 
-    def __init__(self, buffer, array_spec, offset=None):
+    def __init__(self, buffer, array_spec=None, offset=None):
         self._buffer = buffer
         self._offset = offset
         self._spec = array_spec

@@ -53,5 +53,29 @@ def sample_unique_zipfian(range_max, shape=None, out=None, name=None):
                      cls=NDArray))
 
 
+def _region(x, begin, end, step):
+    step = step or (None,) * len(begin)
+    return tuple(slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True))
+
+
+def slice_assign(lhs, rhs, begin, end, step=(), out=None, name=None):
+    """``lhs`` with a region replaced by ``rhs``: a copy, or in place with ``out=lhs``."""
+    result = lhs.copy() if out is None else out
+    if out is not None and out is not lhs:
+        out[:] = lhs
+    result[_region(lhs, begin, end, step)] = rhs
+    return result
+
+
+def slice_assign_scalar(data, scalar=0, begin=(), end=(), step=(), out=None, name=None):
+    """:func:`slice_assign` of a number."""
+    return slice_assign(data, scalar, begin, end, step, out)
+
+
 FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform)}
-INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian}
+INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian, "_slice_assign": slice_assign,
+            "_crop_assign": slice_assign, "_slice_assign_scalar": slice_assign_scalar,
+            "_crop_assign_scalar": slice_assign_scalar}
+METHODS = {
+    "slice_assign": lambda self, rhs, begin, end, step: slice_assign(self, rhs, begin, end, step, self),
+    "slice_assign_scalar": lambda self, value, begin, end, step: slice_assign(self, value, begin, end, step, self)}

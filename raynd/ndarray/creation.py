@@ -15,8 +15,7 @@ from ..spec import as_dtype
 from .array import NDArray
 from .legacy import give, legacy_shape, need_array, nowhere
 
-__all__ = ["array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "from_numpy", "from_dlpack",
-           "to_dlpack_for_read", "to_dlpack_for_write", "zeros_like", "ones_like"]
+__all__ = ["array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "zeros_like", "ones_like"]
 
 
 def array(source_array, ctx=None, dtype=None, device=None):
@@ -122,48 +121,3 @@ def _like(name):
 
 
 zeros_like, ones_like = _like("zeros_like"), _like("ones_like")
-
-
-def from_numpy(ndarray, zero_copy=True):
-    """An NDArray with a copy of a C-contiguous NumPy array, of its dtype. ``zero_copy`` only marks the source as
-    read-only, as MXNet does: devices have memory of their own, so the values are copied."""
-    if not isinstance(ndarray, numpy.ndarray):
-        raise ArgumentError("only numpy.ndarray is accepted by from_numpy")
-    if zero_copy:
-        if not ndarray.flags.c_contiguous:
-            raise MXNetError("from_numpy: only C-contiguous arrays can be taken with zero_copy=True")
-        ndarray.flags.writeable = False
-    return stage(ndarray, as_device(None), NDArray)
-
-
-def from_dlpack(dlpack):
-    """An NDArray with a copy of an object that offers DLPack."""
-    try:
-        values = numpy.from_dlpack(dlpack if hasattr(dlpack, "__dlpack__") else _Capsule(dlpack))
-    except (BufferError, AttributeError, TypeError, RuntimeError) as error:
-        raise ArgumentError(f"from_dlpack: {error}") from None
-    return stage(values, as_device(None), NDArray)
-
-
-class _Capsule:
-    """A bare DLPack capsule of a CPU tensor, in the form that ``numpy.from_dlpack`` takes."""
-
-    def __init__(self, capsule):
-        self.capsule = capsule
-
-    def __dlpack__(self, **_):
-        return self.capsule
-
-    def __dlpack_device__(self):
-        return 1, 0
-
-
-def to_dlpack_for_read(data):
-    """A DLPack capsule with a copy of the array's values."""
-    return data.asnumpy().__dlpack__()
-
-
-def to_dlpack_for_write(data):
-    """As :func:`to_dlpack_for_read`. Writes to it do not reach the array, whose memory is on its device: assign to the
-    array instead (``x[:] = ...``)."""
-    return to_dlpack_for_read(data)

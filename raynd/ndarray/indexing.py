@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy
 
-from ..dispatch import F, Proxy, invoke_into, scope
+from ..dispatch import F, Proxy, array_class, invoke_into, scope
 from ..errors import ArgumentError, IndexOutOfBounds, MXNetError, ShapeError
 from ..ops import registry
 from ..ops.indexing import check_assignable
@@ -72,6 +72,9 @@ def view(x, offset, shape):
 
 def contiguous_view(x, items, shape):
     """The view of a basic index if its region is contiguous, else None."""
+    if not isinstance(x, array_class()):     # as in MXNet, a step over one element is no step, but only in mx.nd
+        items = tuple(slice(k.start, k.start + 1, 1) if type(k) is slice and k.step != 1
+                      and len(range(k.start, k.stop, k.step)) == 1 else k for k in items)
     if any(type(k) is slice and k.step != 1 for k in items):
         return None
     found = contiguous_range(x._spec.shape, x._offset or 0, items)

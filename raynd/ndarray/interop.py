@@ -223,14 +223,14 @@ def _overlap(a, b):
 
 
 def array_namespace(self, api_version=None):
-    """``mx.np``, for code written against the Python array API standard (``api_version``: 'YYYY.MM', 2021.12 or
+    """``mx.np``, for code written against the Python array API standard (``api_version``: 'YYYY.MM', 2021.10 or
     later)."""
     if api_version is not None:
         try:
             year, month = [int(n) for n in api_version.split(".")]
         except (AttributeError, ValueError):
             raise ShapeError(f"Unrecognized array API version: {api_version!r}") from None
-        if (year, month) < (2021, 12):
+        if (year, month) < (2021, 10) or not 1 <= month <= 12:
             raise ShapeError(f"Unrecognized array API version: {api_version!r}")
     from importlib import import_module
     return import_module("raynd.numpy")

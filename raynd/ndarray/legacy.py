@@ -16,10 +16,10 @@ import operator as python_operator
 import numpy
 
 from .. import config
-from ..dispatch import F, PlaceholderScalar, Proxy, invoke, invoke_into, scope, where  # noqa: F401
+from ..dispatch import F, PlaceholderScalar, Proxy, invoke, invoke_into, scope
 from ..errors import ArgumentError, MXNetError, ShapeError
 from ..ops import registry
-from ..spec import as_shape, is_float, normalize_axes, spec
+from ..spec import as_shape, is_float, normalize_axes, normalize_axis, spec
 from . import indexing
 from .bindings import call
 
@@ -287,6 +287,47 @@ def reshape_method(self, *shape, **kwargs):
         shape = shape[0]
     return reshaped(self, coded_shape(self._spec.shape, shape, reverse))
 
+
+def _reshaping(function):
+    """A method with ``inplace=``: the result of ``function``, or a reshape of this memory to its shape."""
+    def method(self, *args, inplace=False, **kwargs):
+        result = function(self, *args, **kwargs)
+        return reshaped(self, result._spec.shape) if inplace else result
+    method.__name__, method.__doc__ = function.__name__, f"{function.__doc__} ``inplace``: share this array's memory."
+    return method
+
+
+def flatten(self):
+    """The array as a matrix that keeps the first axis."""
+    return F.reshape(self, newshape=(self._spec.shape[0], math.prod(self._spec.shape[1:])))
+
+
+def expand_dims(self, axis):
+    """A new axis of length 1 at ``axis``."""
+    shape = self._spec.shape
+    axis = normalize_axis(axis, len(shape) + 1)
+    return F.reshape(self, newshape=(*shape[:axis], 1, *shape[axis:]))
+
+
+def squeeze(self, axis=None):
+    """Without the axes of length 1 (all, or those given); at least one axis stays."""
+    shape = self._spec.shape
+    axes = [i for i, n in enumerate(shape) if n == 1] if axis is None else normalize_axes(axis, len(shape))
+    for a in axes:
+        if shape[a] != 1:
+            raise ShapeError(f"squeeze: axis {a} of shape {shape} is not of length 1")
+    return F.reshape(self, newshape=tuple(n for i, n in enumerate(shape) if i not in axes) or (1,))
+
+
+def _basic_indexing_slice_is_contiguous(slc_key, shape):
+    """Whether a tuple of slices selects a contiguous region of an array of ``shape``, so that it gives a view."""
+    strides = numpy.cumprod((1, *reversed(shape[1:])))[::-1]
+    return bool(numpy.lib.stride_tricks.as_strided(numpy.empty(1, "int8"), shape, strides)[slc_key].flags.c_contiguous)
+
+
+METHODS = {"reshape": reshape_method, "flatten": _reshaping(flatten), "expand_dims": _reshaping(expand_dims),
+           "squeeze": _reshaping(squeeze),
+           "_basic_indexing_slice_is_contiguous": staticmethod(_basic_indexing_slice_is_contiguous)}
 
 # -- operators -----------------------------------------------------------------------------------------------------
 

@@ -5,13 +5,12 @@ element-wise operators, reductions, and those on shapes, indices and orders. ``n
 """
 from __future__ import annotations
 
-import math
-
 import numpy
 
 from ..dispatch import F, Proxy
 from ..errors import ArgumentError, MXNetError, ShapeError
 from ..spec import as_dtype, normalize_axis
+from . import legacy
 from .legacy import (
     arg_reduce,
     arithmetic,
@@ -232,28 +231,19 @@ def reshape(data, shape=(), reverse=False, target_shape=(), keep_highest=False, 
 @public
 def flatten(data, out=None, name=None):
     """The array as a matrix that keeps the first axis."""
-    return give(F.reshape(need_array(data, "flatten"), newshape=(data.shape[0], math.prod(data.shape[1:]))), out)
+    return give(legacy.flatten(need_array(data, "flatten")), out)
 
 
 @public
 def expand_dims(data, axis, out=None, name=None):
     """A new axis of length 1 at ``axis``."""
-    axis = normalize_axis(axis, need_array(data, "expand_dims").ndim + 1)
-    return give(F.reshape(data, newshape=(*data.shape[:axis], 1, *data.shape[axis:])), out)
+    return give(legacy.expand_dims(need_array(data, "expand_dims"), axis), out)
 
 
 @public
 def squeeze(data, axis=None, out=None, name=None):
     """Without the axes of length 1 (all, or those given); at least one axis stays."""
-    if axis is None:
-        shape = tuple(n for n in data.shape if n != 1)
-    else:
-        axes = [normalize_axis(a, data.ndim) for a in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-        for a in axes:
-            if data.shape[a] != 1:
-                raise ShapeError(f"squeeze: axis {a} of shape {data.shape} is not of length 1")
-        shape = tuple(n for i, n in enumerate(data.shape) if i not in axes)
-    return give(F.reshape(data, newshape=shape or (1,)), out)
+    return give(legacy.squeeze(need_array(data, "squeeze"), axis), out)
 
 
 @public
@@ -280,6 +270,8 @@ def moveaxis(tensor, source, destination):
         raise ShapeError("moveaxis: `source` and `destination` arguments must have the same number of elements")
     source = [normalize_axis(a, tensor.ndim, "source") for a in source]
     destination = [normalize_axis(a, tensor.ndim, "destination") for a in destination]
+    if len(set(source)) != len(source) or len(set(destination)) != len(destination):
+        raise ShapeError("moveaxis: an axis is named twice")
     order = [i for i in range(tensor.ndim) if i not in source]
     for to, axis in sorted(zip(destination, source)):
         order.insert(to, axis)
@@ -457,6 +449,8 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None, out=None, name=None):
     """``lhs`` broadcast to the shape of ``rhs``, or only its ``lhs_axes`` to the lengths of ``rhs_axes``."""
     if (lhs_axes is None) != (rhs_axes is None):
         raise ArgumentError("broadcast_like: give both lhs_axes and rhs_axes, or none")
+    if lhs_axes is not None and (not lhs_axes or len(lhs_axes) != len(rhs_axes)):
+        raise ShapeError(f"broadcast_like: lhs_axes {lhs_axes} and rhs_axes {rhs_axes} must name equally many axes")
     if lhs_axes is None:
         shape = rhs.shape
     else:

@@ -183,6 +183,9 @@ def _read_array(f):
         shape = struct.unpack(f"<{magic}I", _take(f, 4 * magic))
     else:
         raise MXNetError("invalid array file: no array where one should be")
+    if shape is not None and (not shape or 0 in shape) and magic in (_V2, _V3) and config.np_shape() != (magic == _V3):
+        raise MXNetError(f"an array of shape {shape} was saved with NumPy shapes {'on' if magic == _V3 else 'off'} and "
+                         "must be loaded so: with mx.util.np_shape(True or False)")
     if shape is None or (shape == () and magic != _V3):
         return numpy.zeros((0,), "float32")              # an array that had no contents
     _take(f, 8)                                          # the device it was on
@@ -228,6 +231,28 @@ def _write_array(f, x):
     f.write(struct.pack("<Iii", version, 0, values.ndim) + struct.pack(f"<{values.ndim}q", *values.shape))
     f.write(struct.pack("<iii", 1, 0, _TYPES.index(values.dtype.name)))
     f.write(values.reshape(-1).view("uint8").data)
+
+
+def _get_state(self):
+    """The state of a pickled NDArray in MXNet: the array in the binary format."""
+    f = io.BytesIO()
+    _write_array(f, self)
+    return {"handle": f.getvalue()}
+
+
+def _set_state(self, state):
+    """Take the values of a state of MXNet's or ours."""
+    handle = state["handle"]
+    if handle is not None:
+        self.__init__(*_staged(_read_array(io.BytesIO(handle)), type(self)))
+
+
+def _staged(values, cls):
+    x = stage(values, cpu(0), cls)
+    return x._buffer, x._spec
+
+
+NDArray.__getstate__, NDArray.__setstate__ = _get_state, _set_state
 
 
 def save_legacy(fname, data):
