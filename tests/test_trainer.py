@@ -260,7 +260,7 @@ def test_arguments():
 
 def test_all_reduce_buckets(each_mode):
     devs = devices(3)
-    host = [onp.random.rand(*shape).astype(dtype) for shape, dtype in
+    host = [onp.asarray(onp.random.rand(*shape), dtype) for shape, dtype in
             (((3, 2), "float32"), ((4,), "float64"), ((), "float32"), ((0, 2), "float32"))]
     arrays = [[mx.np.array(x * (i + 1), dtype=x.dtype, device=d) for i, d in enumerate(devs)] for x in host]
     assert buckets(arrays, limit=1 << 20) == [[0, 2, 3], [1]]

@@ -602,7 +602,11 @@ class ParameterDict(dict):
         init = initializer.create(init) if init is not None else initializer.Uniform()
         if verbose:
             init.set_verbosity(verbose=verbose)
+        done = set()
         for path, parameter in self.items():
+            if id(parameter) in done:            # shared
+                continue
+            done.add(id(parameter))
             parameter._path = path
             parameter.initialize(None, devices, init, force_reinit=force_reinit)
 
