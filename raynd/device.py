@@ -127,3 +127,15 @@ def as_device(value) -> Device:
     if isinstance(value, Device):
         return value
     raise ArgumentError(f"a device is needed, such as mx.cpu(0) or mx.gpu(1), not {value!r}")
+
+
+def num_gpus() -> int:
+    """How many gpu(i) there are, real and simulated, over all nodes; starts the runtime to find out."""
+    from .session import num_gpus as count
+    return count()
+
+
+def gpu_memory_info(device_id=0):
+    """(free, total) bytes of ``gpu(device_id)``."""
+    from .memory import gpu_memory_info as info
+    return info(device_id)

@@ -96,7 +96,7 @@ class DeviceQueue:
             self.engine.pump(self, lambda: not self.commands_outstanding or self.lost is not None, "each command")
             self.engine.raise_unseen()
         elif not self.commands_outstanding or len(self.pending) >= self.batch_limit or self.big > FLUSH_BYTES:
-            if len(self.pending) < self.hold_back and self.is_light(self.pending[-1]):
+            if len(self.pending) < self.hold_back and self.ends_light():
                 return                       # too little to wake an idle device for: more, or a wait, comes soon
             self.flush()
             self.limit = 1                   # the next command that has to wait comes here again, to have the I/O
@@ -107,9 +107,12 @@ class DeviceQueue:
             self.limit = self.batch_limit    # thread watch for the completion that will flush it
             self.link.watch()
 
-    @staticmethod
-    def is_light(item):
-        """Whether an item is an operator of a few microseconds, less than its message costs."""
+    def ends_light(self):
+        """Whether the last item is an operator of a few microseconds, less than its message costs."""
+        try:
+            item = self.pending[-1]
+        except IndexError:                   # another thread has sent it
+            return True
         return type(item) is tuple and type(item[1]) is not str and item[1].light
 
     def flush(self):
