@@ -284,3 +284,56 @@ def test_first_training_loop_of_the_tutorial():
             p[:] = p - 0.3 * p.grad
     assert loss.asscalar() < 1e-6
     numpy.testing.assert_allclose(w.asnumpy(), w_true.asnumpy(), atol=1e-2)
+
+
+def gradient(function, x, *args, **kwargs):
+    """The gradient of a function of NDArrays at ``x`` for a head gradient of twos."""
+    x = nd.array(x)
+    x.attach_grad()
+    with autograd.record():
+        y = function(x, *args, **kwargs)
+    y.backward(nd.ones_like(y) * 2)
+    return x.grad.asnumpy()
+
+
+def test_output_layers_have_the_gradient_of_their_loss():
+    v = numpy.array([[1.0, 2, -1], [0.5, 0.2, 0.3]])
+    e = numpy.exp(v)
+    p = e / e.sum(1, keepdims=True)
+    hot = numpy.eye(3)[[1, 0]]
+    label, wide = nd.array([1, 0]), nd.array(hot)
+
+    def check(actual, expected):
+        numpy.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+    check(gradient(nd.SoftmaxOutput, v, label), p - hot)
+    check(gradient(nd.SoftmaxOutput, v, label, grad_scale=3, normalization="batch"), (p - hot) * 3 / 2)
+    check(gradient(nd.SoftmaxOutput, v, wide), p - hot)
+    check(gradient(nd.SoftmaxOutput, v, label, out_grad=True), (p - hot) * 2)
+    check(gradient(nd.SoftmaxOutput, v, label, smooth_alpha=0.1), p - hot * 0.9 - (1 - hot) * 0.05)
+    check(gradient(nd.SoftmaxOutput, v, nd.array([1, -1]), use_ignore=True, normalization="valid"),
+          (p - hot) * [[1], [0]])
+    check(gradient(nd.LinearRegressionOutput, v, wide), (v - hot) / 3)
+    check(gradient(nd.LogisticRegressionOutput, v, wide), (1 / (1 + numpy.exp(-v)) - hot) / 3)
+    check(gradient(nd.MAERegressionOutput, v, wide, grad_scale=3), numpy.sign(v - hot))
+    check(gradient(nd.MakeLoss, v, grad_scale=3, normalization="valid", valid_thresh=0.4), numpy.ones((2, 3)))
+    check(gradient(nd.SVMOutput, v, label), [[4, 0, 0], [-1, 2.4, 2.6]])
+    check(gradient(nd.SVMOutput, v, label, use_linear=True), [[1, 0, 0], [-1, 1, 1]])
+    check(gradient(nd.contrib.gradientmultiplier, v, scalar=-0.5), numpy.full((2, 3), -1.0))
+    stacked = numpy.stack([v, v + 1], axis=2)
+    check(gradient(nd.SoftmaxOutput, stacked, nd.array([[1, 1], [0, 0]]), multi_output=True),
+          numpy.stack([p - hot, p - hot], axis=2) / 2)
+    with pytest.raises(ValueError):
+        nd.SoftmaxOutput(nd.array(v), nd.ones((3,)))
+    with pytest.raises(TypeError):
+        nd.SoftmaxOutput(nd.array(v), label, normalization="none")
+
+
+def test_contrib_and_amp(x):
+    assert values(nd.contrib.quadratic(x, a=1, b=2, c=3)) == [[6, 11], [18, 27]]
+    assert values(nd.contrib.allclose(x, x + 1e-9)) == [1] and values(nd.contrib.getnnz(x - 1)) == [3]
+    assert nd.contrib.dynamic_reshape(x, nd.array([-1, 1])).shape == (4, 1)
+    assert values(nd.contrib.isnan(nd.array([1, math.nan]))) == [0, 1]
+    assert values(nd.contrib.boolean_mask(x, nd.array([0, 1]))) == [[3, 4]]
+    a, b = nd.amp_multicast(x.astype("float16"), x, num_outputs=2)
+    assert a.dtype is b.dtype is numpy.float32 and nd.amp_cast(x, "float16").dtype is numpy.float16
+    assert nd.amp_cast(nd.array([1], dtype="int32"), "float16").dtype is numpy.int32

@@ -7,7 +7,7 @@ from ..dispatch import F
 from ..random import draw
 from ..spec import as_shape
 from .array import NDArray
-from .legacy import compare  # noqa: F401
+from .legacy import at_least_1d, coded_shape, give
 from .random import uniform
 
 
@@ -28,7 +28,6 @@ def isfinite(data):
 
 def boolean_mask(data, index, axis=0, out=None, name=None):
     """The rows of ``data`` whose ``index`` is not 0; waits for the count."""
-    from .legacy import give
     if axis != 0:
         raise NotImplementedError("boolean_mask: axis must be 0")
     return give(data[F.cast(index, dtype="bool").as_np_ndarray()], out)
@@ -53,6 +52,34 @@ def sample_unique_zipfian(range_max, shape=None, out=None, name=None):
                      cls=NDArray))
 
 
+def quadratic(data, a=0, b=0, c=0, out=None, name=None):
+    """``a * x**2 + b * x + c``."""
+    return give((data * float(a) + float(b)) * data + float(c), out)
+
+
+def div_sqrt_dim(data, out=None, name=None):
+    """The array divided by the square root of the length of its last axis."""
+    return give(data / math.sqrt(data.shape[-1]), out)
+
+
+def dynamic_reshape(data, shape, out=None, name=None):
+    """The array in the shape whose numbers (or reshape codes) are the elements of the array ``shape``; waits for it."""
+    codes = [int(n) for n in shape.asnumpy().ravel()]
+    return give(F.reshape(data, newshape=coded_shape(data.shape, codes)), out)
+
+
+def allclose(a, b, rtol=1e-05, atol=1e-08, equal_nan=True, out=None, name=None):
+    """1 if all elements of ``a`` and ``b`` are close, else 0, as float32 of shape (1,)."""
+    result = F.allclose(a, b, rtol=float(rtol), atol=float(atol), equal_nan=bool(equal_nan))
+    return give(at_least_1d(F.cast(result, dtype="float32")), out)
+
+
+def getnnz(data, axis=None, out=None, name=None):
+    """How many elements are not zero, in all or along ``axis``; int64."""
+    result = F.sum(F.cast(F.not_equal(data, 0), dtype="int64"), axis=axis)
+    return give(at_least_1d(result), out)
+
+
 def _region(x, begin, end, step):
     step = step or (None,) * len(begin)
     return tuple(slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True))
@@ -72,7 +99,8 @@ def slice_assign_scalar(data, scalar=0, begin=(), end=(), step=(), out=None, nam
     return slice_assign(data, scalar, begin, end, step, out)
 
 
-FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform)}
+FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform, quadratic,
+                                     div_sqrt_dim, dynamic_reshape, allclose, getnnz)}
 INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian, "_slice_assign": slice_assign,
             "_crop_assign": slice_assign, "_slice_assign_scalar": slice_assign_scalar,
             "_crop_assign_scalar": slice_assign_scalar}

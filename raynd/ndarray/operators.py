@@ -9,7 +9,7 @@ import numpy
 
 from ..dispatch import F, Proxy
 from ..errors import ArgumentError, MXNetError, ShapeError
-from ..spec import as_dtype, normalize_axis
+from ..spec import as_dtype, is_float, normalize_axis
 from . import legacy
 from .legacy import (
     arg_reduce,
@@ -136,6 +136,31 @@ def stop_gradient(data, out=None, name=None):
 def cast(data, dtype, out=None, name=None):
     """The array in another dtype."""
     return give(F.cast(need_array(data, "cast"), dtype=as_dtype(dtype).name), out)
+
+
+@public
+def amp_cast(data, dtype, out=None, name=None):
+    """A float array in another float dtype; other arrays as they are."""
+    return give(F.cast(data, dtype=as_dtype(dtype).name) if is_float(data._spec.dtype) else F.copy(data), out)
+
+
+@public
+def amp_multicast(*data, num_outputs, cast_narrow=False, out=None, name=None):
+    """Float arrays in the widest of their dtypes, or with ``cast_narrow`` in the narrowest."""
+    _check_count(data, num_outputs, "amp_multicast")
+    widths = [x._spec.dtype for x in data if is_float(x._spec.dtype)]
+    if not widths:
+        return [F.copy(x) for x in data]
+    dtype = (min if cast_narrow else max)(widths, key=lambda d: d.itemsize)
+    return [amp_cast(x, dtype) for x in data]
+
+
+@public
+def cast_storage(data, stype, out=None, name=None):
+    """A copy in the storage type ``stype``, of which only 'default' is available."""
+    if stype != "default":
+        raise MXNetError(f"cast_storage: stype={stype!r} is not available here; arrays are dense")
+    return give(F.copy(data), out)
 
 
 @public
@@ -591,6 +616,6 @@ def softmax_cross_entropy(data, label, out=None, name=None):
 
 
 
-alias(BlockGrad="stop_gradient", make_loss="identity", Cast="cast", ElementWiseSum="add_n", Reshape="reshape",
+alias(BlockGrad="stop_gradient", Cast="cast", ElementWiseSum="add_n", Reshape="reshape",
       Flatten="flatten", SwapAxis="swapaxes", Concat="concat", SliceChannel="split", crop="slice", reverse="flip",
       Pad="pad", broadcast_axes="broadcast_axis")
