@@ -29,13 +29,14 @@ class DeviceActor:
     """The actor of one device."""
 
     def __init__(self, kind, index, key, simulated):
-        from ..worker.backend import Backend, keep_freed_memory
+        from ..worker.backend import Backend, CupyBackend, keep_freed_memory
         from ..worker.serve import Server
         keep_freed_memory()
         context = ray.get_runtime_context()
         self.node = context.get_node_id()
         name = f"{kind}({index})"
-        self.server = Server(name, Backend(kind, index), key, self.node, ray.util.get_node_ip_address())
+        backend = CupyBackend(kind, index) if kind == "gpu" and not simulated else Backend(kind, index)
+        self.server = Server(name, backend, key, self.node, ray.util.get_node_ip_address())
         self.simulated = simulated
 
     @ray.method(concurrency_group="control")

@@ -6,14 +6,16 @@ import sys
 
 import numpy
 
+from ..errors import DeviceError
+
 
 class Backend:
-    """NumPy on a CPU device. ``index`` makes the random numbers of devices differ."""
+    """NumPy, on a CPU device or on one that plays a GPU. ``index`` makes the random numbers of devices differ."""
+    can_share = True                     # arrays can be marked read-only, so that two ids may share one until a write
 
     def __init__(self, kind="cpu", index=0):
         self.xp = numpy
         self.kind, self.index = kind, index
-        self.array_type = numpy.ndarray
         self._generator = None           # (generator, its bits, a state to fill in), made at the first draw
 
     def generator(self, state):
@@ -30,6 +32,14 @@ class Backend:
         fields["buffer_pos"], fields["has_uint32"] = 4, 0
         bits.state = fields
         return generator
+
+    def to_host(self, array):
+        """The NumPy array of a device array."""
+        return array
+
+    def from_host(self, array):
+        """The device array of a NumPy array, which may be read-only."""
+        return array
 
     def synchronize(self):
         """Return when all started work is done (at once: NumPy computes in the calling thread)."""
@@ -51,6 +61,40 @@ class Backend:
         import os
         page = os.sysconf("SC_PAGE_SIZE")
         return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+
+
+class CupyBackend(Backend):
+    """CuPy on a real GPU: the one that Ray made visible to this process."""
+    can_share = False                    # CuPy arrays cannot be read-only
+
+    def __init__(self, kind="gpu", index=0):
+        super().__init__(kind, index)
+        try:
+            import cupy
+        except ImportError as error:
+            raise DeviceError(f"{kind}({index}) is a GPU, and CuPy cannot be imported on its node ({error}); install "
+                              "raynd there with its extra 'gpu'") from None
+        self.xp = cupy
+
+    def generator(self, state):
+        seed, draw = state
+        mixed = numpy.random.SeedSequence([seed, draw, self.index, 1]).generate_state(1, numpy.uint64)[0]
+        return self.xp.random.Generator(self.xp.random.Philox4x3210(seed=int(mixed)))
+
+    def to_host(self, array):
+        return self.xp.asnumpy(array)
+
+    def from_host(self, array):
+        return self.xp.asarray(array)
+
+    def synchronize(self):
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def empty_cache(self):
+        self.xp.get_default_memory_pool().free_all_blocks()
+
+    def memory_info(self):
+        return self.xp.cuda.runtime.memGetInfo()
 
 
 _threads: dict = {"count": None, "followers": []}

@@ -27,7 +27,7 @@ def own(xp, result, dtype, arrays=()):
         return xp.asarray(result, dtype=dtype)
     if result.dtype != dtype:
         return xp.ascontiguousarray(result.astype(dtype)).reshape(result.shape)
-    if result.base is not None or not result.flags.c_contiguous or not result.flags.writeable:
+    if result.base is not None or not result.flags.c_contiguous or not getattr(result.flags, "writeable", True):
         return result.copy(order="C")
     if any(result is a for a in arrays):
         return result.copy()

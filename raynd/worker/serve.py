@@ -259,11 +259,11 @@ class Server(Hooks):
                 region.release()
         return kept
 
-    def join(self, xp, arrays):
+    def join(self, arrays):
         """One flat array in shared memory: what is sent to peers needs no other copy."""
         size = sum(a.nbytes for a in arrays)
-        if xp is not numpy or size <= config.INLINE_BYTES or not shared_memory_available():
-            return xp.concatenate(arrays)
+        if size <= config.INLINE_BYTES or not shared_memory_available():
+            return numpy.concatenate(arrays)
         region = self.pool.allocate_idle(size)
         if region is None:
             for channel in list(self.links.values()):

@@ -9,6 +9,8 @@ import contextvars
 
 import numpy
 
+import numpy
+
 from .. import protocol
 from ..errors import DeviceLostError
 from ..protocol import Failure
@@ -34,9 +36,9 @@ class Hooks:
     def add_peer(self, name, address):
         """Learn where a peer listens."""
 
-    def join(self, xp, arrays):
-        """One flat array of flat ``arrays``, preferably where peers can see it."""
-        return xp.concatenate(arrays)
+    def join(self, arrays):
+        """One flat NumPy array of flat ones, preferably where peers can see it."""
+        return numpy.concatenate(arrays)
 
     def take(self, tag, peer):
         """The value that ``peer`` posted under ``tag``; waits for it. A lost peer gives a Failure."""
@@ -134,7 +136,7 @@ class Worker:
     def writable(self, number):
         """The array ``number``, private and writable (a copy replaces one that is shared)."""
         array = self.table[number]
-        if not array.flags.writeable or not array.flags.c_contiguous:
+        if not getattr(array.flags, "writeable", True) or not array.flags.c_contiguous:
             array = self.table[number] = array.copy(order="C")
         return array
 
@@ -257,7 +259,7 @@ class Worker:
             self.calls.pop(code, None)
 
     def do_put(self, number, payload, shape, dtype):
-        self.store(number, self.hooks.unpack(payload, shape, dtype))
+        self.store(number, self.backend.from_host(self.hooks.unpack(payload, shape, dtype)))
 
     def do_alias(self, source, number):
         value = self.value(source)
@@ -271,6 +273,8 @@ class Worker:
     def shared(self, number):
         """The array ``number`` marked as shared."""
         array = self.table[number]
+        if not self.backend.can_share:
+            return array.copy()
         if array.flags.writeable:
             array = self.table[number] = array.view()
             array.flags.writeable = False
@@ -285,19 +289,28 @@ class Worker:
         else:
             self.target(target)[...] = value
 
+    def post(self, peers, tag, value):
+        """Hand a value of the table to peers."""
+        return self.hooks.post(peers, tag, value if type(value) is Failure else self.backend.to_host(value))
+
+    def take(self, tag, peer):
+        """A value that a peer has handed over."""
+        value = self.hooks.take(tag, peer)
+        return value if type(value) is Failure else self.backend.from_host(value)
+
     def do_send(self, source, peer, tag):
-        kept = self.hooks.post([peer], tag, self.value(source))
-        if kept is not None and type(source) is int:
+        kept = self.post([peer], tag, self.value(source))
+        if kept is not None and type(source) is int and self.backend.can_share:
             self.table[source] = kept       # equal, read-only, and already where peers can see it
 
     def do_receive(self, tag, number, peer):
-        self.store(number, self.hooks.take(tag, peer))
+        self.store(number, self.take(tag, peer))
 
     def do_contribute(self, tag, sources, peers):
         values = [self.value(w) for w in sources]
         part = next((v for v in values if type(v) is Failure), None)
         if part is None:
-            part = self.hooks.join(self.xp, [v.reshape(-1) for v in values])
+            part = self.hooks.join([self.backend.to_host(v).reshape(-1) for v in values])
         self.own_parts[tag] = part
         self.hooks.post(peers, tag, part)
 
@@ -311,9 +324,10 @@ class Worker:
             for wire in targets:
                 self.store(wire if type(wire) is int else wire[0], root)
             return
-        total = self.xp.add(parts[0], parts[1]) if len(parts) > 1 else parts[0].copy()
+        total = parts[0] + parts[1] if len(parts) > 1 else parts[0].copy()
         for part in parts[2:]:
             total += part
+        total = self.backend.from_host(total)
         offset = 0
         for wire, shape in zip(targets, shapes):
             size = 1
@@ -328,7 +342,7 @@ class Worker:
         if type(value) is Failure:
             self.replies.append((token, False, value))
         else:
-            self.replies.append((token, True, self.hooks.pack(value)))
+            self.replies.append((token, True, self.hooks.pack(self.backend.to_host(value))))
 
     def do_wait(self, token, source):
         value = None if source is None else self.value(source)
