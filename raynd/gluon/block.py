@@ -432,7 +432,8 @@ class HybridBlock(Block):
 
     def _settle(self, args):
         """Before the first call: infer unknown shapes and draw deferred parameters."""
-        self.infer_shape(*args)
+        if not all(shape_is_known(p._shape) for p in self._reg_params.values()):
+            self.infer_shape(*args)
         for parameter in self._reg_params.values():
             parameter._finish_deferred_init()
         self.__dict__["_shapes_known"] = True
