@@ -9,8 +9,6 @@ import contextvars
 
 import numpy
 
-import numpy
-
 from .. import protocol
 from ..errors import DeviceLostError
 from ..protocol import Failure
