@@ -232,6 +232,15 @@ def test_gradients_flow(x):
     numpy.testing.assert_allclose(x.grad.asnumpy(), v)
 
 
+def test_drop_grad_and_tostype(x):
+    x.attach_grad()
+    assert x.grad is not None
+    x.drop_grad()
+    assert x.grad is None and x.tostype("default") is x
+    with pytest.raises(mx.MXNetError):
+        x.tostype("csr")
+
+
 # -- modes ---------------------------------------------------------------------------------------------------------
 
 

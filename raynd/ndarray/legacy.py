@@ -15,7 +15,7 @@ import operator as python_operator
 
 import numpy
 
-from .. import config
+from .. import autograd, config
 from ..dispatch import F, PlaceholderScalar, Proxy, invoke, invoke_into, scope
 from ..errors import ArgumentError, MXNetError, ShapeError
 from ..ops import registry
@@ -325,7 +325,20 @@ def _basic_indexing_slice_is_contiguous(slc_key, shape):
     return bool(numpy.lib.stride_tricks.as_strided(numpy.empty(1, "int8"), shape, strides)[slc_key].flags.c_contiguous)
 
 
-METHODS = {"reshape": reshape_method, "flatten": _reshaping(flatten), "expand_dims": _reshaping(expand_dims),
+def drop_grad(self):
+    """Undo ``attach_grad``: give the gradient's memory back and take this array off the tape."""
+    autograd.attach(self, None, "null")
+    self._grad = None
+
+
+def tostype(self, stype):
+    """This array in the storage type ``stype``, of which only 'default' is available."""
+    if stype != "default":
+        raise MXNetError(f"tostype: stype={stype!r} is not available here; arrays are dense")
+    return self
+
+
+METHODS = {"drop_grad": drop_grad, "tostype": tostype, "reshape": reshape_method, "flatten": _reshaping(flatten), "expand_dims": _reshaping(expand_dims),
            "squeeze": _reshaping(squeeze),
            "_basic_indexing_slice_is_contiguous": staticmethod(_basic_indexing_slice_is_contiguous)}
 

@@ -610,7 +610,7 @@ def _check_count(data, count, function):
 @public
 def softmax_cross_entropy(data, label, out=None, name=None):
     """The sum over rows of the cross entropy between softmax(data) and the class ``label``, of shape (1,)."""
-    picked = FUNCTIONS["pick"](F.log_softmax(data, axis=-1), label, axis=1)
+    picked = F.nd_pick(F.log_softmax(data, axis=-1), label, axis=1)
     return give(at_least_1d(-F.sum(picked)), out)
 
 
