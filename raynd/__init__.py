@@ -24,7 +24,8 @@ _NAMES = {
     "init_runtime": "session", "shutdown": "session", "devices": "session", "num_gpus": "device",
     "gpu_memory_info": "device", "memory_stats": "memory", "empty_cache": "memory",
     "waitall": "engine", "NDArray": "ndarray",
-    "set_np": "util", "reset_np": "util", "is_np_array": "util", "is_np_shape": "util", "use_np": "util",
+    "set_np": "util", "set_np_shape": "util", "reset_np": "util", "is_np_array": "util", "is_np_shape": "util",
+    "use_np": "util",
     "np_shape": "util", "np_array": "util", "use_np_array": "util", "use_np_shape": "util",
 }
 
