@@ -18,7 +18,7 @@ from ..ops import registry
 from ..ops.joining import pad_pairs
 from ..ops.shape import integers
 from ..spec import broadcast, normalize_axis
-from .creation import array
+from .creation import array, zeros
 
 __all__ = [
     "append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_to",
@@ -327,8 +327,7 @@ def resize(a, new_shape):
         raise ShapeError(f"resize: sizes must not be negative: {shape}")
     size = math.prod(shape)
     if size == 0 or a.size == 0:
-        return F.zeros(shape=shape, dtype=a._spec.dtype) if a.device == array(0).device else \
-            F.broadcast_to(F.sum(F.zeros_like(a)), shape=shape)
+        return zeros(shape, dtype=a._spec.dtype, device=a.device)
     flat = F.tile(F.reshape(a, newshape=(a.size,)), reps=(-(-size // a.size),))
     return F.reshape(F.basic_index(flat, items=((0, size, 1),), shape=(size,)), newshape=shape)
 

@@ -25,8 +25,9 @@ def _front(x, count, axis=0):
 def unique(ar, return_index=False, return_inverse=False, return_counts=False, axis=None):
     """The distinct values of an array, sorted, or with ``axis`` its distinct slices; all NaN are one value.
 
-    Returns the values, or a tuple of them and what is asked for, as int64: the index of the first occurrence of each,
-    for each element (of the flattened array) the number of its value, how often each occurs.
+    Returns the values, or a tuple of them and what is asked for, as int64: the index of the first occurrence of each
+    (in the flattened array), for each element the number of its value (in the array's shape, or along ``axis``, as in
+    NumPy 2 and the array API; MXNet flattens it), how often each occurs.
     """
     ar = as_array(ar)
     axis = None if axis is None else normalize_axis(axis, ar.ndim)
@@ -38,7 +39,7 @@ def unique(ar, return_index=False, return_inverse=False, return_counts=False, ax
     if return_index:
         results.append(_front(index, count))
     if return_inverse:
-        results.append(inverse)
+        results.append(inverse if axis is not None or ar.ndim == 1 else F.reshape(inverse, newshape=ar.shape))
     if return_counts:
         results.append(_front(counts, count))
     return results[0] if len(results) == 1 else tuple(results)

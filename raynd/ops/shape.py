@@ -186,7 +186,10 @@ def squeezed_shape(shape, axis) -> tuple:
     """``shape`` without axes of length 1: all, or those given."""
     if axis is None:
         return tuple([n for n in shape if n != 1])
-    axes = {normalize_axis(a, len(shape)) for a in integers(axis, "axis")}
+    axes = integers(axis, "axis")
+    if not shape and all(a in (0, -1) for a in axes):        # as in NumPy
+        return ()
+    axes = {normalize_axis(a, len(shape)) for a in axes}
     for a in axes:
         if shape[a] != 1:
             raise ShapeError("cannot select an axis to squeeze out which has size not equal to one: axis "
