@@ -374,11 +374,16 @@ def _tuples(value):
 def trim_zeros(filt, trim="fb"):
     """A 1-D array without the zeros at its front ('f') and back ('b'); waits to know how many there are."""
     filt = as_array(filt)
-    places = filt.asnumpy().nonzero()[0]
-    if not places.size:
+    if filt.ndim != 1:
+        raise ShapeError(f"trim_zeros: an array of one axis is needed, not of shape {filt.shape}")
+    if not filt.size:
+        return F.copy(filt)
+    kept = F.not_equal(filt, 0)
+    front, back, count = F.stack(F.argmax(kept), F.argmax(F.flip(kept)), F.count_nonzero(kept)).tolist()
+    if not count:
         return F.copy(filt[:0])
-    start = int(places[0]) if "f" in trim.lower() else 0
-    stop = int(places[-1]) + 1 if "b" in trim.lower() else filt.size
+    start = front if "f" in trim.lower() else 0
+    stop = filt.size - back if "b" in trim.lower() else filt.size
     return F.copy(filt[start:stop])
 
 

@@ -46,13 +46,13 @@ def _infer_concatenate(*arrays, axis):
     return spec(first[:axis] + (sum([a.shape[axis] for a in arrays]),) + first[axis + 1:], dtype)
 
 
-def _concatenate(xp, *arrays, axis):
-    """Arrays joined along an existing axis (None: flattened first)."""
-    dtype = _common_dtype(arrays)
-    arrays = [a if a.dtype == dtype else a.astype(dtype) for a in arrays]
+def _bind_concatenate(xp, in_specs, out_specs, attrs):
+    axis, dtype = attrs["axis"], out_specs[0].dtype
     if axis is None:
-        axis, arrays = 0, [a.reshape(-1) for a in arrays]
-    return xp.concatenate(arrays, axis=axis)
+        return lambda *arrays: xp.concatenate([a.reshape(-1).astype(dtype, copy=False) for a in arrays])
+    if all(s.dtype == dtype for s in in_specs):
+        return lambda *arrays: xp.concatenate(arrays, axis=axis)
+    return lambda *arrays: xp.concatenate([a.astype(dtype, copy=False) for a in arrays], axis=axis)
 
 
 def _points(sizes):
@@ -75,7 +75,8 @@ def _concatenate_vjp(F, dy, x, y, axis):
     return _tuple_of(F.split(dy, points=_points([a.shape[axis] for a in x]), axis=axis))
 
 
-operator("concatenate", "*arrays, axis=0", infer=_infer_concatenate, kernel=_concatenate, vjp=_concatenate_vjp)
+operator("concatenate", "*arrays, axis=0", infer=_infer_concatenate, bind=_bind_concatenate, vjp=_concatenate_vjp,
+         doc="Arrays joined along an existing axis (None: flattened first).")
 
 
 def _infer_stack(*arrays, axis):
@@ -117,10 +118,12 @@ def _infer_split(ary, points, axis):
                   for a, b in bounds(points, shape[axis])])
 
 
-def _split(xp, ary, points, axis):
-    axis = normalize_axis(axis, ary.ndim)
-    parts = tuple([ary[_part(axis, a, b)] for a, b in bounds(points, ary.shape[axis])])
-    return parts if len(parts) > 1 else parts[0]
+def _bind_split(xp, in_specs, out_specs, attrs):
+    axis = normalize_axis(attrs["axis"], in_specs[0].ndim)
+    places = [_part(axis, a, b) for a, b in bounds(attrs["points"], in_specs[0].shape[axis])]
+    if len(places) == 1:
+        return lambda ary: ary[places[0]]
+    return lambda ary: tuple([ary[p] for p in places])
 
 
 def _split_vjp(F, dy, x, y, points, axis):
@@ -129,7 +132,7 @@ def _split_vjp(F, dy, x, y, points, axis):
     return F.split_grad(*[dy[i] for i in which], which=which, points=points, axis=axis, shape=x[0].shape)
 
 
-operator("split", "ary, points, axis", inputs="ary", infer=_infer_split, kernel=_split, vjp=_split_vjp,
+operator("split", "ary, points, axis", inputs="ary", infer=_infer_split, bind=_bind_split, vjp=_split_vjp,
          doc="A tuple of the parts of an array cut before the indices ``points`` of ``axis``.")
 
 

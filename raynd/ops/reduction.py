@@ -228,11 +228,12 @@ def _argument(name):
             raise ShapeError(f"attempt to get {name} of an empty sequence: shape {a.shape}, axis {axis}")
         return spec(reduced_shape(a.shape, axis, keepdims), INT64)
 
-    def kernel(xp, a, axis, keepdims):
-        result = getattr(_wide(a), name)(axis=None if not a.ndim else axis)
-        return result.reshape(reduced_shape(a.shape, axis, keepdims))
+    def bind(xp, in_specs, out_specs, attrs):
+        shape, axis = out_specs[0].shape, attrs["axis"] if in_specs[0].shape else None
+        function = getattr(xp, name)
+        return lambda a: xp.asarray(function(_wide(a), axis=axis)).reshape(shape)
 
-    operator(name, "a, axis=None, out=None, keepdims=False", infer=infer, kernel=kernel, np=name, method=name,
+    operator(name, "a, axis=None, out=None, keepdims=False", infer=infer, bind=bind, np=name, method=name,
              doc=f"Index of the {name[3:]}imum (the first of several; a NaN counts as it) along ``axis``, or in the "
                  "flattened array, as int64.")
 
@@ -244,10 +245,15 @@ _argument("argmin")
 
 
 def _truth(name, former, what):
+    def bind(xp, in_specs, out_specs, attrs):
+        axes, keepdims = reduction_axes(attrs["axis"], in_specs[0].ndim), bool(attrs["keepdims"])
+        if in_specs[0].dtype == BOOL:
+            return lambda a: getattr(a, name)(axis=axes, keepdims=keepdims)
+        return lambda a: getattr(a != 0, name)(axis=axes, keepdims=keepdims)
+
     operator(name, "a, axis=None, out=None, keepdims=False", np=f"{name}, {former}", method=name,
              infer=lambda a, axis, keepdims: spec(reduced_shape(a.shape, axis, keepdims), BOOL),
-             kernel=lambda xp, a, axis, keepdims: getattr(a if a.dtype == BOOL else a != 0, name)(
-                 axis=reduction_axes(axis, a.ndim), keepdims=bool(keepdims)),
+             bind=bind,
              doc=f"Whether {what} over ``axis`` are nonzero (NaN is).")
 
 

@@ -7,6 +7,13 @@ from ..errors import ArgumentError, ShapeError, dual
 from ..spec import as_shape, normalize_axes, normalize_axis, spec
 from .registry import operator
 
+
+def bind_reshape(xp, in_specs, out_specs, attrs):
+    """The kernel of all operators that only change the shape."""
+    shape = out_specs[0].shape
+    return lambda a: a.reshape(shape)
+
+
 # -- reshape -------------------------------------------------------------------------------------------------------
 
 
@@ -47,7 +54,7 @@ def _infer_reshape(a, newshape, order):
 
 
 operator("reshape", "a, newshape, order='C', out=None", inputs="a", infer=_infer_reshape, np="reshape",
-         kernel=lambda xp, a, newshape, order: a.reshape(newshape),
+         bind=bind_reshape,
          vjp=lambda F, dy, x, y, newshape, order: F.reshape(dy, newshape=x[0].shape),
          doc="A copy in another shape of as many elements; one size may be -1. For the same memory see "
              "``reshape_view``.")
@@ -120,8 +127,7 @@ def _infer_npx_reshape(a, newshape, reverse, order):
 
 
 operator("npx_reshape", "a, newshape, reverse=False, order='C', out=None", inputs="a", infer=_infer_npx_reshape,
-         npx="reshape",
-         kernel=lambda xp, a, newshape, reverse, order: a.reshape(npx_reshaped(a.shape, newshape, reverse)),
+         npx="reshape", bind=bind_reshape,
          vjp=lambda F, dy, x, y, newshape, reverse, order: F.reshape(dy, newshape=x[0].shape), doc=coded_shape.__doc__)
 
 
@@ -131,11 +137,11 @@ def _infer_ravel(x, order):
 
 
 operator("ravel", "x, order='C'", inputs="x", infer=_infer_ravel, np="ravel",
-         kernel=lambda xp, x, order: x.reshape(-1),
+         bind=bind_reshape,
          vjp=lambda F, dy, x, y, order: F.reshape(dy, newshape=x[0].shape), doc="A copy with one axis.")
 operator("batch_flatten", "data, out=None", npx="batch_flatten",
          infer=lambda x: spec((x.shape[0] if x.shape else 1, math.prod(x.shape[1:])), x.dtype),
-         kernel=lambda xp, x: x.reshape(x.shape[0] if x.ndim else 1, math.prod(x.shape[1:])),
+         bind=bind_reshape,
          vjp=lambda F, dy, x, y: F.reshape(dy, newshape=x[0].shape),
          doc="The array as a matrix that keeps the first axis.")
 
@@ -158,13 +164,18 @@ def _infer_transpose(a, axes):
     return spec(tuple([a.shape[i] for i in axes_order(axes, len(a.shape))]), a.dtype)
 
 
+def _bind_transpose(xp, in_specs, out_specs, attrs):
+    order = axes_order(attrs["axes"], in_specs[0].ndim)
+    return lambda a: a.transpose(order)
+
+
 def _transpose_vjp(F, dy, x, y, axes):
     order = axes_order(axes, len(x[0].shape))
     return F.transpose(dy, axes=tuple([order.index(i) for i in range(len(order))]))
 
 
 operator("transpose", "a, axes=None, out=None", inputs="a", infer=_infer_transpose, np="transpose, permute_dims",
-         kernel=lambda xp, a, axes: a.transpose(axes_order(axes, a.ndim)), vjp=_transpose_vjp,
+         bind=_bind_transpose, vjp=_transpose_vjp,
          doc="A copy with the axes in the order ``axes`` (by default reversed).")
 
 
@@ -177,7 +188,7 @@ def _infer_expand_dims(a, axis):
 
 
 operator("expand_dims", "a, axis, out=None", inputs="a", infer=_infer_expand_dims, np="expand_dims",
-         kernel=lambda xp, a, axis: a.reshape(_infer_expand_dims(spec(a.shape, a.dtype), axis).shape),
+         bind=bind_reshape,
          vjp=lambda F, dy, x, y, axis: F.reshape(dy, newshape=x[0].shape),
          doc="A copy with a new axis of length 1 at ``axis`` of the result (an int or a tuple).")
 
@@ -199,7 +210,7 @@ def squeezed_shape(shape, axis) -> tuple:
 
 operator("squeeze", "a, axis=None, out=None", inputs="a", np="squeeze",
          infer=lambda a, axis: spec(squeezed_shape(a.shape, axis), a.dtype),
-         kernel=lambda xp, a, axis: a.reshape(squeezed_shape(a.shape, axis)),
+         bind=bind_reshape,
          vjp=lambda F, dy, x, y, axis: F.reshape(dy, newshape=x[0].shape),
          doc="A copy without the axes of length 1 (all, or those in ``axis``).")
 
