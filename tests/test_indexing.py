@@ -292,3 +292,17 @@ def test_second_order_through_indexing():
     s.backward()
     counts = np.array([2.0, 1.0, 0.0])[:, None, None]
     np.testing.assert_allclose(x.grad.asnumpy(), 2 * (3 * H * H * counts) * 6 * H * counts, rtol=1e-12)
+
+
+def test_recorded_assignment_broadcasts_and_casts():
+    x = from_numpy(H)
+    x.attach_grad()
+    with autograd.record():
+        y = from_numpy(np.zeros((2, *H.shape), "float32"))
+        y[:] = x * 2
+        s = F.sum(y * 3)
+    s.backward()
+    assert y.dtype == "float32"
+    np.testing.assert_array_equal(x.grad.asnumpy(), np.full(H.shape, 12.0))
+    with autograd.record(), pytest.raises(MXNetError):     # through a view: the base could not know of it
+        from_numpy(np.zeros((2, *H.shape)))[0][:] = x * 2

@@ -112,8 +112,8 @@ def setitem(x, key, value):
     basic = _basic(key)
     recording = scope().recording
     if recording and (x._entry is not None or (isinstance(value, Proxy) and value._entry is not None)):
-        if basic is not None and x._entry is None and whole(basic, x._spec.shape) and isinstance(value, Proxy):
-            overwrite(x, value)
+        if basic is not None and x._entry is None and x._offset is None and whole(basic, x._spec.shape):
+            fill(x, F.cast(value, dtype=x._spec.dtype.name) if value._spec.dtype != x._spec.dtype else value)
             return
         raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd; "
                          "only x[:] = y into an array that is off the tape is")

@@ -183,6 +183,10 @@ def from_numpy_as(cls, values, zero_copy=True):
         return stage(values, device, cls)
     if not values.flags.c_contiguous:
         raise ShapeError("Only c-contiguous arrays are supported for zero-copy")
+    try:                                     # it may have been made read-only by an earlier call
+        values.flags.writeable = True
+    except ValueError:
+        pass                                 # memory that nobody may write to: the device copies before it writes
     own = values[...]                        # keeps its right to write when the caller's array loses it
     values.flags.writeable = False
     return adopt(own, device, cls)
