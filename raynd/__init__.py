@@ -1,10 +1,15 @@
 """raynd: MXNet-compatible arrays and deep learning on Ray actors (``import raynd as mx``).
 
-Submodules load on first use, so that a device's actor, which needs only the operators and the worker, stays small.
+The operator records load at once, for driver and actors alike; other submodules on first use, so that an actor, which
+needs only the records and the worker, stays small.
 """
 from __future__ import annotations
 
 import importlib
+
+from .ops import registry as _registry
+
+_registry.load_all()
 
 __version__ = "0.1.0"
 

@@ -105,7 +105,7 @@ def check_options(op, options):
 def make(op, name, module, method=False, ignored=()):
     """The public function ``name`` of ``op`` (its first array becomes ``self`` if ``method``). ``ignored``: further
     keywords it accepts and does nothing with."""
-    parameters = inspect.signature(eval(f"lambda {op.signature}: None")).parameters
+    parameters = registry.parameters_of(op.signature)
     names = list(parameters)
     declared, passed = [], []
     for i, (n, p) in enumerate(parameters.items()):

@@ -44,7 +44,7 @@ import importlib
 import inspect
 import pathlib
 import pkgutil
-from functools import lru_cache
+from functools import cache
 
 from ..errors import ArgumentError
 
@@ -61,7 +61,7 @@ class Operator:
                  inplace=False, draws=0, train=False, broadcasts=False, first_order_only=False, outputs=None,
                  np=None, npx=None, nd=None, method=None, linalg=None, random=None, doc=None, optional=(),
                  value_shape=False):
-        parameters = inspect.signature(eval(f"lambda {signature}: None", {"_Null": None})).parameters
+        parameters = parameters_of(signature)
         self.name, self.signature = name, signature
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
         names = [n for n, p in parameters.items() if n != "out" and p.kind is not p.VAR_KEYWORD]
@@ -82,7 +82,7 @@ class Operator:
         self.value_shape = value_shape           # the output's shape depends on values: the call waits
         self.exports = {k: _names(v) for k, v in
                         dict(np=np, npx=npx, nd=nd, method=method, linalg=linalg, random=random).items() if v}
-        self.doc = doc or (inspect.getdoc(kernel) if kernel is not None and kernel.__doc__ else None)
+        self.doc = doc or (inspect.cleandoc(kernel.__doc__) if kernel is not None and kernel.__doc__ else None)
         if name in REGISTRY:
             raise ValueError(f"operator {name!r} is registered twice")
         REGISTRY[name] = self
@@ -94,6 +94,12 @@ class Operator:
         return get, (self.name,)
 
 
+@cache
+def parameters_of(signature):
+    """The parameters of a signature given as text."""
+    return inspect.signature(eval(f"lambda {signature}: None")).parameters
+
+
 def _names(value):
     return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else tuple(value)
 
@@ -103,7 +109,7 @@ def operator(name, signature, **fields) -> Operator:
     return Operator(name, signature, **fields)
 
 
-@lru_cache(maxsize=None)
+@cache
 def get(name) -> Operator:
     """The record called ``name``."""
     load_all()
