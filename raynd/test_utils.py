@@ -11,7 +11,7 @@ import importlib
 import os
 import struct
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 
 import numpy as np
 
@@ -663,9 +663,9 @@ def chi_square_check(generator, buckets, probs, nsamples=1000000):
         edges = np.array(buckets, dtype=np.float64)
         if (edges[:, 0] > edges[:, 1]).any() or (edges[:-1, 1] > edges[1:, 0]).any():
             raise AssertionError("buckets must be ranges in ascending order without overlap")
-        position = np.searchsorted(edges.ravel(), samples.astype(np.float64), side="right")
-        observed = np.array([(position == 2 * i + 1).sum() for i in range(len(buckets))])
-        observed[-1] += ((position == 2 * len(buckets)) & (samples == edges[-1, 1])).sum()
+        below = {e: int((samples < e).sum()) for e in {*edges.ravel().tolist()}}
+        observed = np.array([below[high] - below[low] for low, high in edges.tolist()])
+        observed[-1] += (samples == edges[-1, 1]).sum()
     else:
         observed = np.array([(samples == value).sum() for value in buckets])
     expected = nsamples * np.asarray(probs, dtype=np.float64)
@@ -716,18 +716,14 @@ def environment(*args):
 @contextmanager
 def discard_stderr():
     """Discard what is written to the standard error inside the block, by libraries too."""
+    sys.stderr.flush()
+    kept = os.dup(2)
     try:
-        target = sys.stderr.fileno()
-    except (AttributeError, OSError):
-        yield                                    # no file behind it: nothing to redirect
-        return
-    kept = os.dup(target)
-    try:
-        with open(os.devnull, "w") as sink:
-            os.dup2(sink.fileno(), target)
+        with open(os.devnull, "w") as sink, redirect_stderr(sink):
+            os.dup2(sink.fileno(), 2)
             yield
     finally:
-        os.dup2(kept, target)
+        os.dup2(kept, 2)
         os.close(kept)
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 from ..dispatch import Proxy as _Proxy
 from ..errors import ShapeError
 from ..numpy.random import multinomial as _multinomial
-from ..random import accepts_ctx as _accepts_ctx, draw as _draw, sample as _sample, seed
+from ..random import accepts_ctx as _accepts_ctx, draw as _draw, sample as _sample, seed as _seed
 from ..spec import as_shape as _as_shape, broadcast as _broadcast
 
 __all__ = ["seed", "bernoulli", "uniform_n", "normal_n", "categorical", "multinomial"]
+
+
+@_accepts_ctx
+def seed(seed, device="all"):
+    """Seed the generators of all devices, or of one (see ``mx.random.seed``)."""
+    _seed(seed, device)
 
 
 @_accepts_ctx
