@@ -1,8 +1,8 @@
 """Initial values of parameters (``mx.init``, ``mx.initializer``).
 
 An initializer is called with a description of the parameter (its name, an :class:`InitDesc`) and an array, and writes
-the array. Names that end in ``bias``, ``gamma``, ``running_var`` and so on have fixed meanings; everything else gets the
-initializer's own values, which come from the array's device and its generator, so that a seed fixes them.
+the array. Names that end in ``bias``, ``gamma``, ``running_var`` and so on have fixed meanings; everything else gets
+the initializer's own values, which come from the array's device and its generator, so that a seed fixes them.
 """
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ class Initializer:
         self._print_func = None
 
     def set_verbosity(self, verbose=False, print_func=None):
-        """Log ``print_func(array)`` (by default its norm over the square root of its size) after each initialization."""
+        """Log ``print_func(array)`` (by default its norm over the square root of its size) after each
+        initialization."""
         self._verbose = verbose
         self._print_func = print_func or (
             lambda x: str(float(numpy.linalg.norm(x.asnumpy()) / numpy.sqrt(max(1, x.size)))))
@@ -232,8 +233,8 @@ class Orthogonal(Initializer):
 class Xavier(Initializer):
     """Keeps the variance of activations over layers (Glorot and Bengio 2010).
 
-    ``magnitude / factor`` is the variance ('gaussian') or a third of it ('uniform': the bound is its square root), where
-    the factor is the number of inputs ('in'), of outputs ('out') or their mean ('avg').
+    ``magnitude / factor`` is the variance ('gaussian') or a third of it ('uniform': the bound is its square root),
+    where the factor is the number of inputs ('in'), of outputs ('out') or their mean ('avg').
     """
 
     def __init__(self, rnd_type="uniform", factor_type="avg", magnitude=3):

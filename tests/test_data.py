@@ -9,8 +9,18 @@ import numpy as onp
 import pytest
 
 import raynd as mx
-from raynd.gluon.data import (ArrayDataset, BatchSampler, DataLoader, Dataset, FilterSampler, IntervalSampler,
-                              RandomSampler, SequentialSampler, SimpleDataset, batchify)
+from raynd.gluon.data import (
+    ArrayDataset,
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    FilterSampler,
+    IntervalSampler,
+    RandomSampler,
+    SequentialSampler,
+    SimpleDataset,
+    batchify,
+)
 
 
 class Squares(Dataset):
@@ -152,8 +162,8 @@ def test_workers_use_the_loop_s_device():
 
 def test_loader_arguments():
     data = Squares(4)
-    for bad in (dict(), dict(batch_size=2, shuffle=True, sampler=RandomSampler(4)), dict(batch_size=2, timeout=0),
-                dict(batch_size=2, batch_sampler=BatchSampler(RandomSampler(4), 2)), dict(batch_size=0)):
+    for bad in ({}, {"batch_size": 2, "shuffle": True, "sampler": RandomSampler(4)}, {"batch_size": 2, "timeout": 0},
+                {"batch_size": 2, "batch_sampler": BatchSampler(RandomSampler(4), 2)}, {"batch_size": 0}):
         with pytest.raises(ValueError):
             DataLoader(data, **bad)
     with pytest.raises(TypeError):

@@ -13,7 +13,8 @@ from raynd.gluon import nn
 LAYERS = [
     (lambda: nn.Dense(5), (2, 3, 4), (2, 5)), (lambda: nn.Dense(5, flatten=False), (2, 3, 4), (2, 3, 5)),
     (lambda: nn.Dense(5, use_bias=False, activation="sigmoid"), (2, 3), (2, 5)),
-    (lambda: nn.Conv1D(6, 3), (2, 4, 9), (2, 6, 7)), (lambda: nn.Conv1D(6, 3, strides=2, padding=1), (2, 4, 9), (2, 6, 5)),
+    (lambda: nn.Conv1D(6, 3), (2, 4, 9), (2, 6, 7)),
+    (lambda: nn.Conv1D(6, 3, strides=2, padding=1), (2, 4, 9), (2, 6, 5)),
     (lambda: nn.Conv2D(6, 3, groups=2), (2, 4, 9, 8), (2, 6, 7, 6)),
     (lambda: nn.Conv2D(6, (3, 1), dilation=2, activation="relu"), (2, 4, 9, 8), (2, 6, 5, 8)),
     (lambda: nn.Conv2D(6, 3, layout="NHWC", use_bias=False), (2, 9, 8, 4), (2, 7, 6, 6)),
@@ -37,7 +38,8 @@ LAYERS = [
     (lambda: nn.Activation("tanh"), (3, 4), (3, 4)), (lambda: nn.LeakyReLU(0.1), (3, 4), (3, 4)),
     (lambda: nn.PReLU(), (3, 4), (3, 4)), (lambda: nn.PReLU(in_channels=4), (3, 4, 2), (3, 4, 2)),
     (lambda: nn.ELU(0.5), (3, 4), (3, 4)), (lambda: nn.SELU(), (3, 4), (3, 4)), (lambda: nn.GELU(), (3, 4), (3, 4)),
-    (lambda: nn.GELU("tanh"), (3, 4), (3, 4)), (lambda: nn.Swish(2.0), (3, 4), (3, 4)), (lambda: nn.SiLU(), (3, 4), (3, 4)),
+    (lambda: nn.GELU("tanh"), (3, 4), (3, 4)), (lambda: nn.Swish(2.0), (3, 4), (3, 4)),
+    (lambda: nn.SiLU(), (3, 4), (3, 4)),
     (lambda: nn.Identity(), (3, 4), (3, 4)), (lambda: nn.HybridLambda("tanh"), (3, 4), (3, 4)),
     (lambda: nn.HybridLambda(lambda F, x: F.sqrt(F.abs(x))), (3, 4), (3, 4)),
     (lambda: nn.ReflectionPad2D(1), (1, 2, 3, 4), (1, 2, 5, 6)), (lambda: nn.PixelShuffle1D(2), (1, 4, 3), (1, 2, 6)),
@@ -48,8 +50,8 @@ LAYERS = [
 
 @pytest.mark.parametrize("make, shape, expected", LAYERS)
 def test_layer(make, shape, expected):
-    """Shape, gradients for every parameter that has one, and the same when hybridized, for a layer that learns its sizes
-    from the first input."""
+    """Shape, gradients for every parameter that has one, and the same when hybridized, for a layer that learns its
+    sizes from the first input."""
     layer = make()
     layer.initialize()
     host, results = onp.random.RandomState(3).rand(*shape) + 0.1, []
@@ -126,7 +128,8 @@ def test_batch_norm_statistics():
     for _ in range(2):
         with autograd.record():
             y = net(mx.np.array(x))
-        assert y.asnumpy() == pytest.approx((x - x.mean((0, 2), keepdims=True)) / x.std((0, 2), keepdims=True), abs=1e-4)
+        expected = (x - x.mean((0, 2), keepdims=True)) / x.std((0, 2), keepdims=True)
+        assert y.asnumpy() == pytest.approx(expected, abs=1e-4)
     share = 1 - 0.75 ** 2
     assert net.running_mean.data().asnumpy() == pytest.approx(x.mean((0, 2)) * share, rel=1e-5)
     assert net.running_var.data().asnumpy() == pytest.approx(1 - share + x.var((0, 2)) * share, rel=1e-4)
@@ -140,8 +143,8 @@ def test_batch_norm_statistics():
 
 
 def test_sync_batch_norm_is_batch_norm_of_everything(each_mode):
-    """Outputs, gradients and statistics over three devices equal those of one device with the whole batch, for a network
-    with two such layers and batches of different sizes."""
+    """Outputs, gradients and statistics over three devices equal those of one device with the whole batch, for a
+    network with two such layers and batches of different sizes."""
     devs = [mx.cpu(i) for i in range(3)]
     x = onp.random.RandomState(0).rand(7, 2, 3).astype("float32")
 
@@ -169,8 +172,9 @@ def test_sync_batch_norm_is_batch_norm_of_everything(each_mode):
         total = sum(many[0].weight.grad(d).asnumpy() for d in devs)
         assert total == pytest.approx(one[0].weight.grad().asnumpy(), rel=1e-3, abs=1e-3)
         for d in devs:
-            assert many[2].running_mean.data(d).asnumpy() == pytest.approx(one[2].running_mean.data().asnumpy(), abs=1e-5)
-            assert many[2].running_var.data(d).asnumpy() == pytest.approx(one[2].running_var.data().asnumpy(), abs=1e-4)
+            for name in ("running_mean", "running_var"):
+                statistic = getattr(many[2], name).data(d).asnumpy()
+                assert statistic == pytest.approx(getattr(one[2], name).data().asnumpy(), abs=1e-4)
     alone = gluon.utils.split_and_load(x, devs, even_split=False)[0]
     assert onp.isfinite(many(alone).asnumpy()).all()         # prediction needs no other device
 

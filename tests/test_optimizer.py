@@ -76,10 +76,10 @@ REFERENCES = [("sgd", {}, _sgd), ("sgd", {"momentum": 0.9}, lambda *a: _sgd(*a, 
 
 
 @pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("name, settings, formula", REFERENCES, ids=lambda x: str(x) if isinstance(x, (str, dict)) else "")
+@pytest.mark.parametrize("name, settings, formula", REFERENCES)
 def test_formulas(name, settings, formula, fused):
-    optimizer = opt.create(name, learning_rate=LR, wd=WD, rescale_grad=RESCALE, clip_gradient=CLIP, use_fused_step=fused,
-                           **settings)
+    optimizer = opt.create(name, learning_rate=LR, wd=WD, rescale_grad=RESCALE, clip_gradient=CLIP,
+                           use_fused_step=fused, **settings)
     updater = opt.get_updater(optimizer)
     expected = [onp.random.uniform(-1, 1, (3, 4)), onp.random.uniform(-1, 1, (5,))]
     weights = [mx.np.array(w) for w in expected]

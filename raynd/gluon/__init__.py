@@ -10,8 +10,8 @@ from .trainer import Trainer
 _MODULES = ("block", "data", "loss", "metric", "nn", "parameter", "rnn", "trainer", "utils", "model_zoo", "probability",
             "contrib")
 
-__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock",
-           "Trainer", *_MODULES[:9]]
+__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict",
+           "SymbolBlock", "Trainer", *_MODULES[:9]]
 
 
 def __getattr__(name):

@@ -13,7 +13,7 @@ from .. import ndarray as nd
 from ..dispatch import Proxy, scope
 from ..errors import MXNetError, ShapeError
 from ..util import is_np_array
-from .parameter import (DeferredInitializationError, Parameter, ParameterDict, device_list, load_into, outside, zero)
+from .parameter import DeferredInitializationError, Parameter, ParameterDict, device_list, load_into, outside, zero
 from .utils import HookHandle, shape_is_known
 
 _counts: dict[str, itertools.count] = {}
@@ -160,10 +160,10 @@ class Block:
         for name, value in self.__dict__.items():
             if isinstance(value, (list, tuple, dict)) and name not in ("_children", "_reg_params") \
                     and _holds_unregistered(value, registered):
-                warnings.warn(f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that Blocks '
-                              "inside the list, tuple or dict will not be registered automatically. Make sure to "
-                              "register them using register_child() or switching to nn.Sequential/nn.HybridSequential "
-                              "instead. ", stacklevel=3)
+                warnings.warn(f'"{type(self).__name__}.{name}" is an unregistered container with Blocks. Note that '
+                              "Blocks inside the list, tuple or dict will not be registered automatically. Make sure "
+                              "to register them using register_child() or switching to nn.Sequential/"
+                              "nn.HybridSequential instead. ", stacklevel=3)
 
     def initialize(self, init=None, device=None, verbose=False, force_reinit=False, ctx=None):
         """Initialize all parameters on ``device`` (a device or a list; ``ctx`` is its older name).
@@ -239,8 +239,8 @@ class Block:
         """Load parameters saved by :meth:`save_parameters`.
 
         ``device``: where to put those not initialized yet. A parameter missing in the file, or one in the file that the
-        block lacks, raises unless ``allow_missing``, ``ignore_extra``. ``cast_dtype``: a saved dtype that differs is cast
-        to the parameter's, or the parameter to it (``dtype_source='saved'``).
+        block lacks, raises unless ``allow_missing``, ``ignore_extra``. ``cast_dtype``: a saved dtype that differs is
+        cast to the parameter's, or the parameter to it (``dtype_source='saved'``).
         """
         if is_np_array():
             from ..numpy_extension import load
@@ -261,7 +261,8 @@ class Block:
 
     def _load(self, arrays, filename, device, allow_missing, ignore_extra, cast_dtype, dtype_source):
         arrays = {k.removeprefix("arg:").removeprefix("aux:"): v for k, v in arrays.items()}
-        load_into(self.collect_params(), arrays, filename, device, allow_missing, ignore_extra, cast_dtype, dtype_source)
+        load_into(self.collect_params(), arrays, filename, device, allow_missing, ignore_extra, cast_dtype,
+                  dtype_source)
 
     save_params, load_params = save_parameters, load_parameters
 
@@ -352,8 +353,8 @@ def _arrays_in(value):
 class HybridBlock(Block):
     """A block whose forward can be recorded once and then run as one command a call: see :meth:`hybridize`.
 
-    A subclass defines ``forward(self, x, *args)``, taking parameters by ``self.weight.data(x.device)``, or in the way of
-    the 1.x line ``hybrid_forward(self, F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and the parameters are
+    A subclass defines ``forward(self, x, *args)``, taking parameters by ``self.weight.data(x.device)``, or in the way
+    of the 1.x line ``hybrid_forward(self, F, x, *args, weight, bias)``, where ``F`` is ``mx.nd`` and the parameters are
     passed by name. If parameters have unknown shapes it also defines ``infer_shape(self, x, *args)``, which sets them.
     """
 
@@ -384,8 +385,8 @@ class HybridBlock(Block):
 
     def register_child(self, block, name=None):
         if not isinstance(block, HybridBlock):
-            raise ShapeError(f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. If "
-                             "you are using Sequential, please try HybridSequential instead.")
+            raise ShapeError(f"Children of HybridBlock must also be HybridBlock, but {block} has type {type(block)}. "
+                             "If you are using Sequential, please try HybridSequential instead.")
         super().register_child(block, name)
         self._deactivate("adding new children block")
         self._clear_cached_op()
@@ -401,8 +402,8 @@ class HybridBlock(Block):
         if backend is not None or backend_opts:
             raise MXNetError(f"there is no hybridize backend {backend!r} in raynd; leave backend out")
         if active and (self._forward_hooks or self._forward_pre_hooks):
-            warnings.warn(f'"{self}" is being hybridized while still having forward hook/pre-hook. If "{self}" is a child '
-                          "of HybridBlock, the hooks will not take effect.", stacklevel=2)
+            warnings.warn(f'"{self}" is being hybridized while still having forward hook/pre-hook. If it is a child of '
+                          "a hybridized block, the hooks will not take effect.", stacklevel=2)
         self.__dict__["_active"] = bool(active)
         self.__dict__["_flags"] = {"static_alloc": static_alloc, "static_shape": static_shape}
         if clear:
@@ -422,8 +423,8 @@ class HybridBlock(Block):
         if unknown:
             name = type(self).__name__
             raise RuntimeError(f"{name} has parameters with unknown shape. You need to either specify the shape in "
-                               f"__init__ or implement {name}.infer_shape to set the parameter shapes based on the first "
-                               "input. Parameters with unknown shapes are "
+                               f"__init__ or implement {name}.infer_shape to set the parameter shapes based on the "
+                               "first input. Parameters with unknown shapes are "
                                + ", ".join(f"{p._full_name} ({p.shape})" for p in unknown))
 
     def infer_type(self, *args):
@@ -440,8 +441,8 @@ class HybridBlock(Block):
 
     def __call__(self, *args, **kwargs):
         if not (args and isinstance(args[0], Proxy)) and next(_arrays_in([*args, *kwargs.values()]), None) is None:
-            raise ShapeError(f"In HybridBlock, there must be one NDArray in the input. Please check the type of the args "
-                             f"of {type(self).__name__}.")
+            raise ShapeError(f"In HybridBlock, there must be one NDArray in the input. Please check the type of the "
+                             f"args of {type(self).__name__}.")
         if not self._shapes_known:
             self._settle(args)
         if self._active and not kwargs and scope().trace is None:

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import math
 
-from .. import numpy as np
-from .. import numpy_extension as npx
+from .. import numpy as np, numpy_extension as npx
 from ..dispatch import Proxy
 from ..errors import ShapeError
 from .block import HybridBlock
@@ -222,8 +221,8 @@ class TripletLoss(Loss):
 
 
 class PoissonNLLLoss(Loss):
-    """Negative log-likelihood of counts. ``pred`` is the log of the rate (``from_logits``) or the rate; ``compute_full``
-    adds Stirling's approximation of log(target!)."""
+    """Negative log-likelihood of counts. ``pred`` is the log of the rate (``from_logits``) or the rate;
+    ``compute_full`` adds Stirling's approximation of log(target!)."""
 
     def __init__(self, weight=None, from_logits=True, batch_axis=0, compute_full=False, prefix=None, params=None):
         super().__init__(weight, batch_axis, prefix, params)

@@ -1,7 +1,7 @@
 """Metrics of training (``mx.gluon.metric``, in 1.x ``mx.metric``).
 
-``update(labels, preds)`` takes an array, or a list of arrays of one length (parts of a batch on several devices). Metrics
-that are sums over samples add on the devices and wait for nothing; ``get()`` waits.
+``update(labels, preds)`` takes an array, or a list of arrays of one length (parts of a batch on several devices).
+Metrics that are sums over samples add on the devices and wait for nothing; ``get()`` waits.
 """
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import math
 
 import numpy
 
-from .. import autograd
-from .. import numpy as mxnp
-from .. import numpy_extension as npx
+from .. import autograd, numpy as mxnp, numpy_extension as npx
 from ..base import numeric_types, string_types
 from ..dispatch import F, Proxy
 from ..errors import ArgumentError, ShapeError
@@ -59,8 +57,8 @@ def create(metric, *args, **kwargs):
 
 
 def check_label_shapes(labels, preds, wrap=False, shape=False):
-    """Raise ValueError unless labels and predictions have one length (``shape``: one shape). ``wrap``: single arrays are
-    returned as lists. Returns both."""
+    """Raise ValueError unless labels and predictions have one length (``shape``: one shape). ``wrap``: single arrays
+    are returned as lists. Returns both."""
     a, b = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if a != b:
         raise ShapeError(f"Shape of labels {a} does not match shape of predictions {b}")
@@ -92,7 +90,8 @@ def _on_host(x):
 
 
 class EvalMetric:
-    """Base of metrics. A subclass adds to ``sum_metric`` and ``num_inst`` in ``update``; ``get()`` gives their quotient.
+    """Base of metrics. A subclass adds to ``sum_metric`` and ``num_inst`` in ``update``; ``get()`` gives their
+    quotient.
 
     ``output_names`` and ``label_names`` choose among dictionaries in ``update_dict``.
     """

@@ -74,8 +74,8 @@ class Parameter:
     ``shape`` may have unknown sizes (-1 or 0) if ``allow_deferred_init``: the block sets them at its first call.
     ``grad_req``: 'write' (a backward overwrites the gradient), 'add' (it adds; see :meth:`zero_grad`) or 'null'.
     ``lr_mult`` and ``wd_mult`` multiply the learning rate and the weight decay. ``init``: an initializer, or its name,
-    that takes precedence over the one given to ``initialize``. ``stype`` and ``grad_stype`` other than 'default' (sparse
-    storage) are accepted here, and raise when the values are needed.
+    that takes precedence over the one given to ``initialize``. ``stype`` and ``grad_stype`` other than 'default'
+    (sparse storage) are accepted here, and raise when the values are needed.
     """
 
     def __init__(self, name="weight", grad_req="write", shape=None, dtype="float32", lr_mult=1.0, wd_mult=1.0,
@@ -268,12 +268,12 @@ class Parameter:
     def _load_init(self, data, device, cast_dtype=False, dtype_source="current"):
         """Take values from a file; shape, dtype and devices must fit what is known."""
         if cast_dtype:
-            assert dtype_source in ("current", "saved"), f"dtype_source must be 'current' or 'saved', not {dtype_source!r}"
+            assert dtype_source in ("current", "saved"), "dtype_source must be 'current' or 'saved'"
         if self._shape is not None:
             fits = len(self._shape) == len(data.shape) and all(
                 n in (-1, 0, m) for n, m in zip(self._shape, data.shape))
-            assert fits, (f"Failed loading Parameter '{self._full_name}' from saved params: shape incompatible expected "
-                          f"{self.shape} vs saved {data.shape}")
+            assert fits, (f"Failed loading Parameter '{self._full_name}' from saved params: shape incompatible "
+                          f"expected {self.shape} vs saved {data.shape}")
             self._shape = tuple(data.shape)
         if self._dtype is not None and as_dtype(self._dtype) != as_dtype(data.dtype):
             assert cast_dtype, (
@@ -287,7 +287,8 @@ class Parameter:
         devices = None if device is None else [device] if isinstance(device, Device) else list(device)
         known = self._device_list if self._data is not None else self._deferred_init[1] if self._deferred_init else None
         assert known is None or devices is None or set(devices) == set(known), (
-            f"Failed to load Parameter '{self._full_name}' on {devices} because it was previous initialized on {known}.")
+            f"Failed to load Parameter '{self._full_name}' on {devices} because it was previous initialized on "
+            f"{known}.")
         with outside():
             if self._data is None:
                 self._init_impl(data, known or devices or [current_device()])
@@ -465,8 +466,8 @@ class Parameter:
                 assert value is None or value == existing, self._mismatch(name, value)
 
     def _mismatch(self, name, value):
-        return (f"Cannot retrieve Parameter '{self._full_name}' because desired attribute does not match with stored for "
-                f"attribute '{name}': desired '{value}' vs stored '{getattr(self, name)}'.")
+        return (f"Cannot retrieve Parameter '{self._full_name}' because desired attribute does not match with stored "
+                f"for attribute '{name}': desired '{value}' vs stored '{getattr(self, name)}'.")
 
     def __copy__(self):
         return self
@@ -584,7 +585,8 @@ class ParameterDict(dict):
         """The constant ``name``, made from ``value`` if it is not there."""
         if name not in self:
             if value is None:
-                raise KeyError(f"No constant named '{name}'. Please specify value if you want to create a new constant.")
+                raise KeyError(f"No constant named '{name}'. Please specify value if you want to create a new "
+                               "constant.")
             self[name] = Constant(name, value)
         return self[name]
 

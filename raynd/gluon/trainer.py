@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .. import autograd
-from .. import kvstore as kv
-from .. import optimizer as opt
+from .. import autograd, kvstore as kv, optimizer as opt
 from ..engine import engine
 from ..errors import ArgumentError, MXNetError, ShapeError
 from ..kvstore.collective import all_reduce
@@ -60,8 +58,8 @@ class Trainer:
         for parameter in self._params:
             own = parameter.list_device()
             assert devices is None or devices == own, (
-                f"All Parameters must be initialized on the same set of devices, but Parameter {parameter._full_name} is "
-                f"initialized on {own} while previous Parameters are initialized on {devices}.")
+                f"All Parameters must be initialized on the same set of devices, but Parameter {parameter._full_name} "
+                f"is initialized on {own} while previous Parameters are initialized on {devices}.")
             devices = own
         return devices or []
 
@@ -74,8 +72,8 @@ class Trainer:
     def _init_optimizer(self, optimizer, optimizer_params):
         params = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):
-            assert not optimizer_params, ("optimizer_params must be None if optimizer is an instance of Optimizer instead "
-                                          "of str")
+            assert not optimizer_params, ("optimizer_params must be None if optimizer is an instance of Optimizer "
+                                          "instead of str")
             self._optimizer = optimizer
             optimizer.param_dict = params
         else:
@@ -184,8 +182,8 @@ class Trainer:
         """Sum the gradients over devices, in place; then, for example after clipping them, call :meth:`update`."""
         self._prepare()
         assert not self._update_on_kvstore, (
-            "allreduce_grads() when parameters are updated on kvstore is not supported. Try setting `update_on_kvstore` "
-            "to False when creating trainer.")
+            "allreduce_grads() when parameters are updated on kvstore is not supported. Try setting "
+            "`update_on_kvstore` to False when creating trainer.")
         self._reduced([(i, p) for i, p in enumerate(self._params) if p.grad_req != "null"], in_place=True)
 
     def update(self, batch_size, ignore_stale_grad=False):
@@ -193,8 +191,8 @@ class Trainer:
         engine.raise_unseen()
         self._prepare()
         assert not self._update_on_kvstore, (
-            "update() when parameters are updated on kvstore is not supported. Try setting `update_on_kvstore` to False "
-            "when creating trainer.")
+            "update() when parameters are updated on kvstore is not supported. Try setting `update_on_kvstore` to "
+            "False when creating trainer.")
         self._optimizer.rescale_grad = self._scale / batch_size
         chosen = self._chosen(ignore_stale_grad)
         self._update(chosen, [p.list_grad() for _, p in chosen])

@@ -89,8 +89,8 @@ def split_and_load(data, ctx_list=None, batch_axis=0, even_split=True, device_li
 def clip_global_norm(arrays, max_norm, check_isfinite=True):
     """Scale ``arrays`` in place so that the norm of all of them together is at most ``max_norm``.
 
-    Returns the norm before: a float with ``check_isfinite`` (which warns if it is not finite; this waits for the value),
-    else an array of shape (1,) on the first array's device, without any wait. Arrays may be on several devices.
+    Returns the norm before: a float with ``check_isfinite`` (which warns if it is not finite; this waits for the
+    value), else an array of shape (1,) on the first array's device, without any wait. Arrays may be on several devices.
     """
     arrays = list(arrays)
     if not arrays:

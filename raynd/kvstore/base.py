@@ -12,8 +12,8 @@ def as_list(value):
 
 class KVStoreBase:
     """Base of key-value stores. A subclass decorated with ``@KVStoreBase.register`` is made by
-    ``mx.kv.create('its name in lower case')`` and used by ``Trainer(kvstore=...)``: it gets the parameters' first values
-    by :meth:`broadcast` and the gradients of every step by :meth:`pushpull`."""
+    ``mx.kv.create('its name in lower case')`` and used by ``Trainer(kvstore=...)``: it gets the parameters' first
+    values by :meth:`broadcast` and the gradients of every step by :meth:`pushpull`."""
     OPTIMIZER = "optimizer"
     kv_registry: dict[str, type] = {}
 

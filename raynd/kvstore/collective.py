@@ -1,13 +1,13 @@
 """Sums over devices: the two halves of an all-reduce as commands in the streams of its members.
 
-Arrays of one dtype are packed into buckets. For each bucket every member gets CONTRIBUTE (post my part to the others) and
-COLLECT (add up all parts, in the members' order, and write the result); the driver waits for nothing. Because every
-member adds the same parts in the same order, the results are the same bits everywhere. If a part is poisoned, the result
-is poisoned on all members, so replicas never part.
+Arrays of one dtype are packed into buckets. For each bucket every member gets CONTRIBUTE (post my part to the others)
+and COLLECT (add up all parts, in the members' order, and write the result); the driver waits for nothing. Because every
+member adds the same parts in the same order, the results are the same bits everywhere. If a part is poisoned, the
+result is poisoned on all members, so replicas never part.
 
-A :class:`Meeting` is an all-reduce whose members come one after the other, in the middle of their own work (synchronised
-batch normalisation). Local mode, where a stream runs in the calling thread, holds the members' commands back until all
-are there and then runs the streams side by side.
+A :class:`Meeting` is an all-reduce whose members come one after the other, in the middle of their own work
+(synchronised batch normalisation). Local mode, where a stream runs in the calling thread, holds the members' commands
+back until all are there and then runs the streams side by side.
 """
 from __future__ import annotations
 

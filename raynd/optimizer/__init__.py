@@ -1,7 +1,7 @@
 """Optimizers (``mx.optimizer``)."""
 from __future__ import annotations
 
-from .adam import LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, FTML, Nadam
+from .adam import FTML, LAMB, LANS, AdaBelief, Adam, Adamax, AdamW, Nadam
 from .adaptive import AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
 from .optimizer import Optimizer, Rule, Test, create, register
 from .sgd import DCASGD, LARS, NAG, SGD, SGLD, Signum

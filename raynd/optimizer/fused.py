@@ -64,7 +64,7 @@ def record(optimizer, indices, states, arrays, numbers, layout):
     token = scope_var.set(Scope(False, False, trace))
     try:
         at, number_at = 0, 0
-        for i, s, (_, count, number_count, master, special) in zip(indices, states, layout):
+        for s, (_, count, number_count, master, special) in zip(states, layout):
             weight, grad = inner[at:at + 2]
             state = unflatten(s, iter(inner[at + 2:at + count]))
             given = scalars[number_at:number_at + number_count]

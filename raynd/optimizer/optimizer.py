@@ -16,15 +16,16 @@ FLOAT16 = numpy.dtype("float16")
 class Optimizer:
     """Base of optimizers.
 
-    ``rescale_grad`` multiplies every gradient first (a Trainer sets it to 1 / batch size), then ``clip_gradient`` bounds
-    its elements, then ``wd`` times the weight is added. ``learning_rate``: a number; None: the optimizer's default.
-    ``lr_scheduler`` gives the learning rate from the number of updates; its ``base_lr`` is set to ``learning_rate`` if
-    that is given too. ``multi_precision``: float16 weights get a float32 master copy. ``param_dict``: index to parameter,
-    for its ``lr_mult`` and ``wd_mult``. ``aggregate_num`` and ``use_fused_step`` are MXNet's: how many parameters an
-    update takes at once (optimizers of this package take all), and whether one command runs the whole update.
+    ``rescale_grad`` multiplies every gradient first (a Trainer sets it to 1 / batch size), then ``clip_gradient``
+    bounds its elements, then ``wd`` times the weight is added. ``learning_rate``: a number; None: the optimizer's
+    default. ``lr_scheduler`` gives the learning rate from the number of updates; its ``base_lr`` is set to
+    ``learning_rate`` if that is given too. ``multi_precision``: float16 weights get a float32 master copy.
+    ``param_dict``: index to parameter, for its ``lr_mult`` and ``wd_mult``. ``aggregate_num`` and ``use_fused_step``
+    are MXNet's: how many parameters an update takes at once (optimizers of this package take all), and whether one
+    command runs the whole update.
 
-    A subclass defines ``create_state(index, weight)`` and ``step(indices, weights, grads, states)``, which takes lists and
-    begins with ``self._update_count(indices)``; or, in the 1.x way, ``update(index, weight, grad, state)``.
+    A subclass defines ``create_state(index, weight)`` and ``step(indices, weights, grads, states)``, which takes lists
+    and begins with ``self._update_count(indices)``; or, in the 1.x way, ``update(index, weight, grad, state)``.
     """
     default_learning_rate = 0.01
     opt_registry: dict[str, type] = {}
@@ -227,13 +228,13 @@ def zeros_like(weight, dtype=None):
 
 
 class Rule(Optimizer):
-    """An optimizer given by a rule on arrays, which runs eagerly (:meth:`step`) or, recorded once for all parameters of a
-    device, as one command (:meth:`fused_step`).
+    """An optimizer given by a rule on arrays, which runs eagerly (:meth:`step`) or, recorded once for all parameters
+    of a device, as one command (:meth:`fused_step`).
 
     ``coefficients(lr, wd, t)``: the numbers of the t-th update of a parameter that change from step to step.
-    ``rule(weight, grad, state, rescale, wd, *coefficients)`` writes ``weight`` and ``state`` by :meth:`write`; there the
-    numbers may only be operands of operators on arrays. ``special(index)``: a value, part of the rule, that depends on
-    the parameter.
+    ``rule(weight, grad, state, rescale, wd, *coefficients)`` writes ``weight`` and ``state`` by :meth:`write`; there
+    the numbers may only be operands of operators on arrays. ``special(index)``: a value, part of the rule, that
+    depends on the parameter.
     """
     fusible = True
 

@@ -11,7 +11,8 @@ from .optimizer import Rule, register, zeros_like
 def no_lazy(name, lazy_update):
     """Lazy updates are for row_sparse gradients, which gluon here does not have."""
     if lazy_update:
-        raise ArgumentError(f"{name}(lazy_update=True) is for sparse gradients, which are not supported: leave it False")
+        raise ArgumentError(f"{name}(lazy_update=True) is for sparse gradients, which are not supported: leave it "
+                            "False")
 
 
 class _Momentum(Rule):
@@ -131,8 +132,8 @@ class LARS(_Momentum):
     2017). Parameters whose name ends in gamma, beta or bias get the plain rate."""
     default_learning_rate = 0.1
 
-    def __init__(self, learning_rate=None, momentum=0.0, eta=0.001, epsilon=1e-8, lazy_update=False, use_fused_step=True,
-                 aggregate_num=1, **kwargs):
+    def __init__(self, learning_rate=None, momentum=0.0, eta=0.001, epsilon=1e-8, lazy_update=False,
+                 use_fused_step=True, aggregate_num=1, **kwargs):
         super().__init__(learning_rate=learning_rate, use_fused_step=use_fused_step, aggregate_num=aggregate_num,
                          **kwargs)
         no_lazy("LARS", lazy_update)

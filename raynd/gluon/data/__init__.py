@@ -6,7 +6,7 @@ import importlib
 from . import batchify
 from .dataloader import DataLoader
 from .dataset import ArrayDataset, Dataset, SimpleDataset
-from .sampler import (BatchSampler, FilterSampler, IntervalSampler, RandomSampler, Sampler, SequentialSampler)
+from .sampler import BatchSampler, FilterSampler, IntervalSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "IntervalSampler", "RandomSampler",
            "Sampler", "SequentialSampler", "SimpleDataset", "batchify"]

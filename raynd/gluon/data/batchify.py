@@ -20,7 +20,8 @@ def to_array(values, shared=False):
     """An array of NumPy values, of their dtype, staged for the current device (``shared``: for cpu_shared(0))."""
     values = numpy.asarray(values)
     if values.dtype.kind not in "biufc" and values.dtype.name != "bfloat16":
-        raise ArgumentError(f"samples of type {values.dtype} cannot be made into an array; give the loader a batchify_fn")
+        raise ArgumentError(f"samples of type {values.dtype} cannot be made into an array; give the loader a "
+                            "batchify_fn")
     return from_numpy(values, Device("cpu_shared", 0) if shared else current_device(),
                       ndarray if is_np_array() else NDArray)
 
@@ -68,8 +69,8 @@ class Pad(_Batchify):
         if isinstance(data[0], Proxy) and not self._warned:
             self._warned = True
             warnings.warn("Using Pad with NDArrays is discouraged for speed reasons. Instead you should pad your data "
-                          "while it is still a list and before converting to an NDArray. Alternatively you can consider "
-                          "inputting a numpy.ndarray.", stacklevel=2)
+                          "while it is still a list and before converting to an NDArray. Alternatively you can "
+                          "consider inputting a numpy.ndarray.", stacklevel=2)
         arrays = [x.asnumpy() if isinstance(x, Proxy) else numpy.asarray(x) for x in data]
         if len({x.ndim for x in arrays}) > 1:
             raise ShapeError(f"samples with {sorted({x.ndim for x in arrays})} axes cannot be padded to one shape")
@@ -98,8 +99,8 @@ class Group(_Batchify):
 
     def __init__(self, fn, *args):
         if isinstance(fn, (list, tuple)):
-            assert not args, ("Input pattern not understood. The input of Group can be Group(A, B, C) or Group([A, B, C]) "
-                              f"or Group((A, B, C)). Received fn={fn}, args={args}")
+            assert not args, ("Input pattern not understood. The input of Group can be Group(A, B, C) or Group([A, B, "
+                              f"C]) or Group((A, B, C)). Received fn={fn}, args={args}")
             self._fn = tuple(fn)
         else:
             self._fn = (fn, *args)

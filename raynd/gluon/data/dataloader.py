@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from concurrent.futures import ThreadPoolExecutor, TimeoutError as FutureTimeout
 
 import numpy
 
@@ -28,10 +27,10 @@ class DataLoader:
 
     ``batch_size`` with ``shuffle`` or a ``sampler``, and ``last_batch`` ('keep', 'discard' or 'rollover'), or in place
     of all four a ``batch_sampler``. ``batchify_fn`` makes a batch of a list of samples (by default they are stacked).
-    ``num_workers`` threads prepare up to ``prefetch`` batches (twice the workers by default) ahead; 0 prepares each when
-    it is asked for. Threads, not processes, whatever ``thread_pool``: NumPy releases the interpreter's lock in its loops.
-    A batch that takes longer than ``timeout`` seconds raises. Batches stay on the host until an operator or a copy to a
-    device needs them, so ``pin_memory`` changes only the device they name, cpu_pinned(``pin_device_id``).
+    ``num_workers`` threads prepare up to ``prefetch`` batches (twice the workers by default) ahead; 0 prepares each
+    when it is asked for. Threads, not processes, whatever ``thread_pool``: NumPy releases the interpreter's lock in its
+    loops. A batch that takes longer than ``timeout`` seconds raises. Batches stay on the host until an operator or a
+    copy to a device needs them, so ``pin_memory`` changes only the device they name, cpu_pinned(``pin_device_id``).
     ``try_nopython`` chooses MXNet's C++ loader; there is one loader here, and True raises for a dataset it cannot take.
     """
 
@@ -103,8 +102,8 @@ class DataLoader:
         except FutureTimeout:
             if future.done():                    # the sample's own code raised it
                 raise
-            raise MXNetError(f"a worker of the DataLoader took longer than timeout={self._timeout} seconds for a batch; "
-                             "raise timeout, or use more workers") from None
+            raise MXNetError(f"a worker of the DataLoader took longer than timeout={self._timeout} seconds for a "
+                             "batch; raise timeout, or use more workers") from None
 
 
 def _plain_arrays(dataset):

@@ -4,12 +4,34 @@ from __future__ import annotations
 from ..block import Block, HybridBlock, SymbolBlock
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, SiLU, Swish
 from .basic import Dense, Dropout, Embedding, Flatten
-from .containers import (Concatenate, HybridConcatenate, HybridLambda, HybridSequential, Identity, Lambda, Sequential)
-from .convolution import (Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, Conv3D, Conv3DTranspose, PixelShuffle1D,
-                          PixelShuffle2D, PixelShuffle3D, ReflectionPad2D)
+from .containers import Concatenate, HybridConcatenate, HybridLambda, HybridSequential, Identity, Lambda, Sequential
+from .convolution import (
+                          Conv1D,
+                          Conv1DTranspose,
+                          Conv2D,
+                          Conv2DTranspose,
+                          Conv3D,
+                          Conv3DTranspose,
+                          PixelShuffle1D,
+                          PixelShuffle2D,
+                          PixelShuffle3D,
+                          ReflectionPad2D,
+)
 from .normalization import BatchNorm, BatchNormReLU, GroupNorm, InstanceNorm, LayerNorm
-from .pooling import (AvgPool1D, AvgPool2D, AvgPool3D, GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D,
-                      GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D, MaxPool1D, MaxPool2D, MaxPool3D)
+from .pooling import (
+                          AvgPool1D,
+                          AvgPool2D,
+                          AvgPool3D,
+                          GlobalAvgPool1D,
+                          GlobalAvgPool2D,
+                          GlobalAvgPool3D,
+                          GlobalMaxPool1D,
+                          GlobalMaxPool2D,
+                          GlobalMaxPool3D,
+                          MaxPool1D,
+                          MaxPool2D,
+                          MaxPool3D,
+)
 from .synchronized import SyncBatchNorm
 
 HybridConcurrent, Concurrent = HybridConcatenate, Concatenate      # their names in MXNet 1

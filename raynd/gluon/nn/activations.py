@@ -1,8 +1,7 @@
 """Activation functions as layers."""
 from __future__ import annotations
 
-from ... import initializer
-from ... import numpy_extension as npx
+from ... import initializer, numpy_extension as npx
 from ..block import HybridBlock
 from ..parameter import Parameter
 
@@ -40,7 +39,8 @@ class LeakyReLU(HybridBlock):
 
 
 class PReLU(HybridBlock):
-    """As LeakyReLU with a learned slope for each of ``in_channels`` channels (axis 1), or one for all. He et al. 2015."""
+    """As LeakyReLU with a learned slope for each of ``in_channels`` channels (axis 1), or one for all. He et al.
+    2015."""
 
     def __init__(self, alpha_initializer=None, in_channels=1, prefix=None, params=None):
         super().__init__(prefix, params)

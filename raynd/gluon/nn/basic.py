@@ -14,8 +14,8 @@ from .activations import Activation
 class Dense(HybridBlock):
     """``activation(x @ weight.T + bias)``.
 
-    ``weight`` has shape (units, in_units); in_units 0: taken from the first input. With ``flatten`` all axes of the input
-    but the first are one, else the last axis is transformed and the others kept.
+    ``weight`` has shape (units, in_units); in_units 0: taken from the first input. With ``flatten`` all axes of the
+    input but the first are one, else the last axis is transformed and the others kept.
     """
 
     def __init__(self, units, activation=None, use_bias=True, flatten=True, dtype="float32", weight_initializer=None,
@@ -70,8 +70,8 @@ class Embedding(HybridBlock):
                  params=None):
         super().__init__(prefix, params)
         if sparse_grad:
-            raise MXNetError("Embedding(sparse_grad=True) is not supported: sparse gradients do not exist in gluon here; "
-                             "leave it False")
+            raise MXNetError("Embedding(sparse_grad=True) is not supported: sparse gradients do not exist in gluon "
+                             "here; leave it False")
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": False}
         self.weight = Parameter("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype,
                                 allow_deferred_init=True)

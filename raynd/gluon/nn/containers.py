@@ -4,9 +4,7 @@ from __future__ import annotations
 import inspect
 import warnings
 
-from ... import ndarray as nd
-from ... import numpy as np
-from ... import numpy_extension as npx
+from ... import ndarray as nd, numpy as np, numpy_extension as npx
 from ...errors import ArgumentError, ShapeError
 from ..block import Block, HybridBlock, _indent
 

@@ -1,8 +1,7 @@
 """Convolutions, their transposes, padding and pixel shuffling."""
 from __future__ import annotations
 
-from ... import numpy as np
-from ... import numpy_extension as npx
+from ... import numpy as np, numpy_extension as npx
 from ..block import HybridBlock
 from ..parameter import Parameter
 from .activations import Activation

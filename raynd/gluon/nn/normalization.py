@@ -35,7 +35,8 @@ class BatchNorm(_Norm):
 
     In training by mean and (biased) variance of the batch, whose running averages
     ``running = momentum * running + (1 - momentum) * batch`` move once per recorded forward; else, and always with
-    ``use_global_stats``, by the running averages. Without ``scale`` gamma stays 1; without ``center`` beta is not trained.
+    ``use_global_stats``, by the running averages. Without ``scale`` gamma stays 1; without ``center`` beta is not
+    trained.
     """
 
     def __init__(self, axis=1, momentum=0.9, epsilon=1e-5, center=True, scale=True, use_global_stats=False,

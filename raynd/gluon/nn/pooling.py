@@ -14,7 +14,8 @@ class _Pooling(HybridBlock):
         n = self._ndim
         assert layout in self._layouts, (f"Only {' and '.join(self._layouts)} layouts are valid for {n}D Pooling")
         pool_size = as_tuple(pool_size, n, "pool_size")
-        self._kwargs = {"kernel": pool_size, "stride": pool_size if strides is None else as_tuple(strides, n, "strides"),
+        strides = pool_size if strides is None else as_tuple(strides, n, "strides")
+        self._kwargs = {"kernel": pool_size, "stride": strides,
                         "pad": as_tuple(padding, n, "padding"), "global_pool": global_pool, "pool_type": self._kind,
                         "layout": layout, "pooling_convention": "full" if ceil_mode else "valid"}
         if count_include_pad is not None:

@@ -52,9 +52,9 @@ class SyncBatchNorm(BatchNorm):
     """:class:`BatchNorm` whose statistics in training are those of the batches of all devices together (Zhang et al.
     2018).
 
-    ``num_devices``: how many of the layer's devices take part, by default all. Every one of them must call the layer once
-    for each step (an empty part of a batch counts), and its backward must run too; a value that depends on the layer can
-    be read only then. The layer stays eager in a hybridized block. Channels are axis 1.
+    ``num_devices``: how many of the layer's devices take part, by default all. Every one of them must call the layer
+    once for each step (an empty part of a batch counts), and its backward must run too; a value that depends on the
+    layer can be read only then. The layer stays eager in a hybridized block. Channels are axis 1.
     """
 
     def __init__(self, in_channels=0, num_devices=None, momentum=0.9, epsilon=1e-5, center=True, scale=True,
@@ -68,8 +68,8 @@ class SyncBatchNorm(BatchNorm):
         devices = self.running_mean.list_device()
         if self._num_devices is None or self._num_devices >= len(devices):
             if self._num_devices is not None and self._num_devices > len(devices) > 1:
-                warnings.warn(f"SyncBatchNorm(num_devices={self._num_devices}) is initialized on {len(devices)} devices: "
-                              "its statistics are over these", stacklevel=3)
+                warnings.warn(f"SyncBatchNorm(num_devices={self._num_devices}) is initialized on {len(devices)} "
+                              "devices: its statistics are over these", stacklevel=3)
             return devices
         return devices[:self._num_devices]
 
