@@ -217,6 +217,14 @@ def test_slices_and_orders(x):
     assert values(x[0]) == [1, 2] and x[0, 0].shape == () and values(nd.diag(x)) == [1, 4]
 
 
+def test_sorting():
+    a = nd.array([[3, 1, 2], [1, 3, 2]])
+    assert values(a.sort()) == [[1, 2, 3]] * 2 and values(nd.sort(a, is_ascend=False, axis=0)) == [[3, 3, 2], [1, 1, 2]]
+    order = nd.argsort(a)
+    assert values(order) == [[1, 2, 0], [0, 2, 1]] and order.dtype is numpy.float32
+    assert values(a.argsort(axis=None, dtype="int32")) == [1, 3, 2, 5, 0, 4]
+
+
 def test_gradients_flow(x):
     x.attach_grad()
     with autograd.record():

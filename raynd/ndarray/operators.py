@@ -543,6 +543,25 @@ def size_array(data, out=None, name=None):
 # -- indices and orders --------------------------------------------------------------------------------------------
 
 
+def _along(data, axis):
+    """``data`` flattened if ``axis`` is None, and the axis to sort along."""
+    return (F.reshape(data, newshape=(data.size,)), 0) if axis is None else (data, normalize_axis(axis, data.ndim))
+
+
+@public
+def sort(data, axis=-1, is_ascend=True, out=None, name=None):
+    """The values in order along ``axis``, or of the flattened array if it is None."""
+    data, axis = _along(need_array(data, "sort"), axis)
+    return give(F.sort(data, axis=axis, descending=not is_ascend), out)
+
+
+@public
+def argsort(data, axis=-1, is_ascend=True, dtype="float32", out=None, name=None):
+    """The indices that sort ``data`` along ``axis``, or the flattened array if it is None."""
+    data, axis = _along(need_array(data, "argsort"), axis)
+    return give(F.cast(F.argsort(data, axis=axis, descending=not is_ascend), dtype=as_dtype(dtype).name), out)
+
+
 def _integers(x):
     """Indices, which legacy code keeps in floats, as integers."""
     return x if x._spec.dtype.kind in "iu" else F.cast(x, dtype="int64")
