@@ -19,7 +19,8 @@ from .ops import elementwise
 __all__ = [
     "default_array", "dtype_from_number", "get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv",
     "is_np_array", "is_np_default_dtype", "is_np_shape", "np_array", "np_default_dtype", "np_shape",
-    "np_ufunc_legal_option", "reset_np", "set_module", "set_np", "set_np_default_dtype", "set_np_shape", "setenv",
+    "np_ufunc_legal_option", "reset_np", "set_flush_denorms", "set_module", "set_np", "set_np_default_dtype",
+    "set_np_shape", "setenv",
     "use_np", "use_np_array", "use_np_default_dtype", "use_np_shape",
 ]
 
@@ -238,3 +239,11 @@ def get_cuda_compute_capability(device):
         if info.device == device and capability is not None:
             return int(capability)
     raise MXNetError(f"the compute capability of {device} is not known: it is simulated or has not started")
+
+
+def set_flush_denorms(value) -> bool:
+    """Whether denormal numbers count as zero: they never do here, so only False is accepted. Returns False, the setting
+    so far."""
+    if value:
+        raise MXNetError("set_flush_denorms(True) is not supported: operators keep denormal numbers")
+    return False
