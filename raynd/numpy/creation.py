@@ -88,6 +88,8 @@ def host_values(object, dtype):
         object = _plain(object)
     try:
         return numpy.array(object, dtype=dtype, order="C")
+    except OverflowError:                    # integers out of the dtype's range wrap around, as in MXNet
+        return numpy.array(numpy.asarray(object).astype(dtype), order="C")
     except (ValueError, TypeError) as error:
         raise ArgumentError(f"cannot make an array of {dtype} from this {type(object).__name__}: {error}") from None
 
