@@ -1,13 +1,39 @@
-"""``mx.npx``: neural-network operators and what else is not NumPy's."""
+"""``mx.npx``: neural-network operators, devices, files, and the switches of NumPy semantics."""
 from __future__ import annotations
 
-from ..device import cpu, cpu_pinned, current_device, gpu  # noqa: F401
+from ..device import (  # noqa: F401
+    Device,
+    cpu,
+    cpu_pinned,
+    current_device,
+    gpu,
+    gpu_memory_info,
+    num_gpus,
+)
 from ..engine import waitall  # noqa: F401
 from ..ndarray.bindings import export
+from ..ndarray.interop import from_dlpack, from_numpy, to_dlpack_for_read, to_dlpack_for_write  # noqa: F401
+from ..ndarray.serialization import load, save, savez  # noqa: F401
 from ..random import seed  # noqa: F401
+from ..util import (  # noqa: F401
+    get_cuda_compute_capability,
+    is_np_array,
+    is_np_default_dtype,
+    is_np_shape,
+    np_array,
+    np_shape,
+    reset_np,
+    set_np,
+    set_np_default_dtype,
+    use_np,
+    use_np_array,
+    use_np_default_dtype,
+    use_np_shape,
+)
 
 globals().update(export("npx", __name__))
 
+from . import random  # noqa: E402, F401
 from . import shapes as _shapes  # noqa: E402
 
 globals().update({_name: getattr(_shapes, _name) for _name in _shapes.__all__})
