@@ -14,6 +14,7 @@ from . import (  # noqa: F401  (methods attaches the methods of both classes)
     interop as _interop,
     legacy as _legacy,
     methods as _methods,
+    neural as _neural,
     operators as _operators,
     random,
 )
@@ -78,6 +79,8 @@ def _fill():
     space.update({n: getattr(_creation, n) for n in _creation.__all__})
     space.update(_operators.FUNCTIONS)
     space.update(_interop.ND_FUNCTIONS)
+    space.update(_neural.ND_FUNCTIONS)
+    groups["contrib"].update(_neural.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_contrib.FUNCTIONS)
     _submodule("_internal", {**{n: f for n, f in exported.items() if n.startswith("_")}, **_contrib.INTERNAL},
                "Operators whose names begin with an underscore.")

@@ -12,7 +12,8 @@ from ..device import (  # noqa: F401
 )
 from ..engine import waitall  # noqa: F401
 from ..ndarray.bindings import export
-from ..ndarray.interop import from_dlpack, from_numpy, to_dlpack_for_read, to_dlpack_for_write  # noqa: F401
+from ..ndarray.interop import NPX_FUNCTIONS as _interop
+from ..ndarray.neural import NPX_FUNCTIONS as _neural
 from ..ndarray.serialization import load, save, savez  # noqa: F401
 from ..random import seed  # noqa: F401
 from ..util import (  # noqa: F401
@@ -37,3 +38,5 @@ from . import random  # noqa: E402, F401
 from . import shapes as _shapes  # noqa: E402
 
 globals().update({_name: getattr(_shapes, _name) for _name in _shapes.__all__})
+globals().update(_interop)
+globals().update(_neural)

@@ -1,0 +1,242 @@
+"""Convolution (cross-correlation) and its transpose, in 1 to 3 dimensions.
+
+A convolution y = conv(x, w) is linear in data and in weights, so three trilinear operators are closed under
+differentiation: ``convolution``, ``convolution_data_grad(dy, w)`` (which is also the transposed convolution, 'deconvolution') and
+``convolution_weight_grad(dy, x)``. Each one's gradients are the other two. The bias is part of ``convolution`` and
+``deconvolution`` alone. The kernels are in ``convolution_kernels.py``.
+"""
+from __future__ import annotations
+
+from ..errors import ArgumentError, ShapeError
+from ..spec import is_float, promote, spec
+from .convolution_kernels import conv, conv_data_grad, conv_weight_grad
+from .registry import operator
+from .windows import channel_axis, channels_back, channels_first, moved_back, moved_shape, per_axis
+
+
+class Geometry:
+    """The canonical parameters of a convolution: window axes, kernel, stride, dilation, padding, groups, layout."""
+    __slots__ = ("n", "kernel", "stride", "dilate", "pad", "groups", "last")
+
+    def __init__(self, function, shape, weight, kernel, stride, dilate, pad, num_group, layout):
+        n = self.n = len(shape) - 2
+        if n not in (1, 2, 3):
+            raise ShapeError(f"{function}: data must have 3, 4 or 5 axes, not shape {shape}")
+        if len(weight) != n + 2:
+            raise ShapeError(f"{function}: weight must have {n + 2} axes for data of shape {shape}, not shape {weight}")
+        self.last = channel_axis(layout, n, function) != 1
+        w = moved_shape(weight, self.last)
+        self.kernel = w[2:] if kernel in (None, ()) else per_axis(kernel, n, 1, "kernel", function)
+        if self.kernel != w[2:]:
+            raise ShapeError(f"{function}: kernel={kernel}, but weight has shape {weight}")
+        self.stride = per_axis(stride, n, 1, "stride", function)
+        self.dilate = per_axis(dilate, n, 1, "dilate", function)
+        self.pad = per_axis(pad, n, 0, "pad", function)
+        self.groups = num_group
+        if not isinstance(num_group, int) or num_group < 1:
+            raise ShapeError(f"{function}: num_group must be a positive integer, not {num_group!r}")
+
+    @property
+    def attrs(self):
+        """The attributes of the inner operators."""
+        return {"stride": self.stride, "dilate": self.dilate, "pad": self.pad, "groups": self.groups,
+                "channels_last": self.last}
+
+
+def out_sizes(sizes, kernel, stride, dilate, pad, function="convolution"):
+    """``floor((size + 2 pad - dilate (kernel - 1) - 1) / stride) + 1`` for each axis."""
+    result = []
+    for n, k, s, d, p in zip(sizes, kernel, stride, dilate, pad):
+        span = d * (k - 1) + 1
+        if n + 2 * p < span:
+            raise ShapeError(f"{function}: the kernel (size {k}, dilation {d}) is larger than the padded input "
+                             f"({n} + 2 * {p})")
+        result.append((n + 2 * p - span) // s + 1)
+    return tuple(result)
+
+
+def _infer_convolution(data, weight, bias, kernel, stride, dilate, pad, num_filter, num_group, workspace, no_bias,
+                       cudnn_tune, cudnn_off, layout):
+    g = Geometry("convolution", data.shape, weight.shape, kernel, stride, dilate, pad, num_group, layout)
+    x, w = moved_shape(data.shape, g.last), moved_shape(weight.shape, g.last)
+    if not is_float(data.dtype) or not is_float(weight.dtype):
+        raise ArgumentError(f"convolution needs floating arrays, not {data.dtype} and {weight.dtype}")
+    if num_filter is not None and num_filter not in (1, w[0]):
+        raise ShapeError(f"convolution: num_filter={num_filter}, but weight has shape {weight.shape}")
+    if x[1] % g.groups or w[0] % g.groups:
+        raise ShapeError(f"convolution: {x[1]} input and {w[0]} output channels do not divide into {g.groups} groups")
+    if x[1] // g.groups != w[1]:
+        raise ShapeError(f"convolution: data of shape {data.shape} has {x[1]} channels, weight of shape {weight.shape} "
+                         f"with {g.groups} groups takes {w[1] * g.groups}")
+    _check_bias(bias, no_bias, w[0], "convolution")
+    out = out_sizes(x[2:], g.kernel, g.stride, g.dilate, g.pad)
+    return spec(moved_back((x[0], w[0], *out), g.last), promote(data.dtype, weight.dtype))
+
+
+def _check_bias(bias, no_bias, channels, function):
+    if no_bias:
+        return
+    if bias is None:
+        raise ArgumentError(f"{function}: bias is needed unless no_bias=True")
+    if bias.shape != (channels,):
+        raise ShapeError(f"{function}: bias of shape {bias.shape} for {channels} channels")
+
+
+def _add_bias(y, bias, channels_last):
+    y += bias.astype(y.dtype, copy=False).reshape((-1,) if channels_last else (-1,) + (1,) * (y.ndim - 2))
+    return y
+
+
+def _convolution(xp, data, weight, bias, kernel, stride, dilate, pad, num_filter, num_group, workspace, no_bias,
+                 cudnn_tune, cudnn_off, layout):
+    """Cross-correlation of data with a filter for each output channel.
+
+    data (N, C, sizes...), weight (num_filter, C / num_group, kernel...); with a channels-last layout (N, sizes..., C)
+    and (num_filter, kernel..., C / num_group). Output sizes: floor((size + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.
+    ``workspace``, ``cudnn_tune`` and ``cudnn_off`` tune MXNet's kernels and mean nothing here.
+    """
+    g = Geometry("convolution", data.shape, weight.shape, kernel, stride, dilate, pad, num_group, layout)
+    y = conv(xp, channels_first(xp, data, g.last), channels_first(xp, weight, g.last), g.stride, g.dilate, g.pad,
+             g.groups)
+    if not no_bias:
+        _add_bias(y, bias, False)
+    return channels_back(xp, y, g.last)
+
+
+def _bias_grad(F, dy, channels_last):
+    n = len(dy.shape)
+    channel = n - 1 if channels_last else 1
+    return F.sum(dy, axis=tuple(i for i in range(n) if i != channel))
+
+
+def _convolution_vjp(F, dy, x, y, kernel, stride, dilate, pad, num_filter, num_group, workspace, no_bias, cudnn_tune,
+                     cudnn_off, layout):
+    data, weight, _ = x
+    g = Geometry("convolution", data.shape, weight.shape, kernel, stride, dilate, pad, num_group, layout)
+    return F.convolution_data_grad(dy, weight, shape=data.shape, **g.attrs), \
+        F.convolution_weight_grad(dy, data, shape=weight.shape, **g.attrs), \
+        None if no_bias else _bias_grad(F, dy, g.last)
+
+
+_TUNING = "cudnn_tune=None, cudnn_off=False, layout=None"
+operator("convolution", "data, weight, bias=None, kernel=None, stride=None, dilate=None, pad=None, num_filter=1, "
+         "num_group=1, workspace=1024, no_bias=False, " + _TUNING + ", out=None", inputs="data, weight, bias",
+         optional=("bias",), infer=_infer_convolution, kernel=_convolution, vjp=_convolution_vjp, npx="convolution",
+         nd="Convolution, Convolution_v1")
+
+# -- the two gradients ---------------------------------------------------------------------------------------------
+
+_ATTRS = "shape, stride, dilate, pad, groups, channels_last"
+
+
+def _layout(channels_last, ndim):
+    return {3: "NWC", 4: "NHWC", 5: "NDHWC"}[ndim] if channels_last else None
+
+
+def _again(F, x, weight, stride, dilate, pad, groups, channels_last):
+    """The convolution without bias, as an operator."""
+    return F.convolution(x, weight, None, stride=stride, dilate=dilate, pad=pad, num_group=groups, no_bias=True,
+                         num_filter=None, layout=_layout(channels_last, len(x.shape)))
+
+
+def _data_grad(xp, dy, weight, shape, stride, dilate, pad, groups, channels_last):
+    dx = conv_data_grad(xp, channels_first(xp, dy, channels_last), channels_first(xp, weight, channels_last),
+                        moved_shape(shape, channels_last)[2:], stride, dilate, pad, groups)
+    return channels_back(xp, dx, channels_last)
+
+
+def _data_grad_vjp(F, g, x, y, shape, **attrs):
+    return _again(F, g, x[1], **attrs), F.convolution_weight_grad(x[0], g, shape=x[1].shape, **attrs)
+
+
+def _weight_grad(xp, dy, x, shape, stride, dilate, pad, groups, channels_last):
+    dw = conv_weight_grad(xp, channels_first(xp, dy, channels_last), channels_first(xp, x, channels_last),
+                          moved_shape(shape, channels_last)[2:], stride, dilate, pad, groups)
+    return channels_back(xp, dw, channels_last)
+
+
+def _weight_grad_vjp(F, g, x, y, shape, **attrs):
+    return _again(F, x[1], g, **attrs), F.convolution_data_grad(x[0], g, shape=x[1].shape, **attrs)
+
+
+operator("convolution_data_grad", "dy, weight, " + _ATTRS, inputs="dy, weight", kernel=_data_grad, vjp=_data_grad_vjp,
+         infer=lambda dy, weight, shape, **_: spec(shape, promote(dy.dtype, weight.dtype)))
+operator("convolution_weight_grad", "dy, x, " + _ATTRS, inputs="dy, x", kernel=_weight_grad, vjp=_weight_grad_vjp,
+         infer=lambda dy, x, shape, **_: spec(shape, promote(dy.dtype, x.dtype)))
+
+# -- the transposed convolution ------------------------------------------------------------------------------------
+
+
+def _deconvolution_geometry(data, weight, kernel, stride, dilate, pad, adj, target_shape, num_group, layout):
+    """(geometry, output sizes): ``target_shape`` fixes the sizes and takes the place of ``pad`` and ``adj``."""
+    g = Geometry("deconvolution", data, weight, kernel, stride, dilate, pad, num_group, layout)
+    sizes = moved_shape(data, g.last)[2:]
+    adj = per_axis(adj, g.n, 0, "adj", "deconvolution")
+    full = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(sizes, g.stride, g.dilate, g.kernel)]
+    if target_shape not in (None, ()) and any(per_axis(target_shape, g.n, 0, "target_shape", "deconvolution")):
+        out = per_axis(target_shape, g.n, 0, "target_shape", "deconvolution")
+        over = [f - t for f, t in zip(full, out)]
+        if any(o < 0 for o in over):
+            raise ShapeError(f"deconvolution: target_shape={target_shape} is larger than the full output {tuple(full)}")
+        g.pad = tuple((o + 1) // 2 for o in over)
+        return g, tuple(out)
+    if any(a >= s for a, s in zip(adj, g.stride)):
+        raise ShapeError(f"deconvolution: adj={adj} must be smaller than stride={g.stride}")
+    out = tuple(f - 2 * p + a for f, p, a in zip(full, g.pad, adj))
+    if any(n < 1 for n in out):
+        raise ShapeError(f"deconvolution: the output of data of shape {data} would have sizes {out}")
+    return g, out
+
+
+def _infer_deconvolution(data, weight, bias, kernel, stride, dilate, pad, adj, target_shape, num_filter, num_group,
+                         workspace, no_bias, cudnn_tune, cudnn_off, layout):
+    g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape, num_group,
+                                     layout)
+    x, w = moved_shape(data.shape, g.last), moved_shape(weight.shape, g.last)
+    if not is_float(data.dtype) or not is_float(weight.dtype):
+        raise ArgumentError(f"deconvolution needs floating arrays, not {data.dtype} and {weight.dtype}")
+    if x[1] != w[0]:
+        raise ShapeError(f"deconvolution: data of shape {data.shape} has {x[1]} channels, weight of shape "
+                         f"{weight.shape} takes {w[0]}")
+    if w[0] % g.groups:
+        raise ShapeError(f"deconvolution: {w[0]} channels do not divide into {g.groups} groups")
+    channels = w[1] * g.groups
+    if num_filter is not None and num_filter not in (1, channels):
+        raise ShapeError(f"deconvolution: num_filter={num_filter}, but weight has shape {weight.shape} in {g.groups} "
+                         "groups")
+    _check_bias(bias, no_bias, channels, "deconvolution")
+    return spec(moved_back((x[0], channels, *out), g.last), promote(data.dtype, weight.dtype))
+
+
+def _deconvolution(xp, data, weight, bias, kernel, stride, dilate, pad, adj, target_shape, num_filter, num_group,
+                   workspace, no_bias, cudnn_tune, cudnn_off, layout):
+    """The transpose of a convolution: the gradient of one with regard to its data.
+
+    data (N, C, sizes...), weight (C, num_filter / num_group, kernel...). Output sizes: (size - 1) stride - 2 pad +
+    dilate (kernel - 1) + 1 + adj, or ``target_shape``.
+    """
+    g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape, num_group,
+                                     layout)
+    y = conv_data_grad(xp, channels_first(xp, data, g.last), channels_first(xp, weight, g.last), out, g.stride, g.dilate,
+                       g.pad, g.groups)
+    if not no_bias:
+        _add_bias(y, bias, False)
+    return channels_back(xp, y, g.last)
+
+
+def _deconvolution_vjp(F, dy, x, y, kernel, stride, dilate, pad, adj, target_shape, num_filter, num_group, workspace,
+                       no_bias, cudnn_tune, cudnn_off, layout):
+    data, weight, _ = x
+    g, _ = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape, num_group,
+                                   layout)
+    dx = _again(F, dy, weight, **g.attrs)
+    if dx.shape != data.shape:               # the output has more rows than the convolution reads: an uneven target
+        dx = F.basic_index(dx, items=tuple((0, n, 1) for n in data.shape), shape=data.shape)
+    return dx, F.convolution_weight_grad(data, dy, shape=weight.shape, **g.attrs), \
+        None if no_bias else _bias_grad(F, dy, g.last)
+
+
+operator("deconvolution", "data, weight, bias=None, kernel=None, stride=None, dilate=None, pad=None, adj=None, "
+         "target_shape=None, num_filter=1, num_group=1, workspace=1024, no_bias=False, " + _TUNING + ", out=None",
+         inputs="data, weight, bias", optional=("bias",), infer=_infer_deconvolution, kernel=_deconvolution,
+         vjp=_deconvolution_vjp, npx="deconvolution")

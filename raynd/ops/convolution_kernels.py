@@ -1,0 +1,277 @@
+"""The reference kernels of convolution: matrix products over shifted flat planes.
+
+A sample's padded planes are laid out flat, row after row. Where the stride is 1, the window tap (i, j) of every output
+position at once is then the *same* array read from another offset, so a convolution is a sum over taps of plain matrix
+products ``w[:, :, i, j] @ plane[:, offset:offset + length]`` whose operands are views: nothing is copied per tap. The
+products also compute positions that straddle two rows; these few are dropped at the end. A stride s > 1 splits the
+planes into s phases per axis, each with stride 1. When there are too few input channels for an efficient product, the
+taps are copied below each other (im2col, in the same flat layout, so by long contiguous copies) and one product does.
+
+The gradients have the same form: that of the data reads shifted planes of dy, and that of the weights multiplies dy
+planes with shifted planes of x. Work proceeds in chunks of samples that fit the cache, and buffers are bounded by that.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+
+CHUNK_BYTES = 1 << 20               # working set of a chunk: about half of a core's second-level cache
+SMALL_CHANNELS = 24                 # up to this many channels summed over, the taps are stacked
+
+
+def stacks(summed, kept, taps):
+    """Whether to copy the taps below each other: when a tap's product sums over few channels, unless there are so few
+    outputs that adding up the products costs less than the copies."""
+    return taps > 1 and summed <= min(SMALL_CHANNELS, 4 * kept)
+
+
+class Plan:
+    """The flat layout for given sizes: phases, taps, pitches."""
+
+    def __init__(self, sizes, kernel, stride, dilate, pad, out):
+        self.sizes, self.stride, self.pad, self.out = sizes, stride, pad, out
+        n = len(sizes)
+        positions = list(itertools.product(*[range(k) for k in kernel]))
+        at = [tuple(i * d for i, d in zip(tap, dilate)) for tap in positions]
+        self.reach = tuple(max((a[k] // stride[k] for a in at), default=0) for k in range(n))
+        phases = [tuple(a[k] % stride[k] for k in range(n)) for a in at]
+        self.phases = sorted(set(phases))
+        self.tap_phase = [self.phases.index(p) for p in phases]
+        self.tap_shift = [tuple(a[k] // stride[k] for k in range(n)) for a in at]
+
+    def pitches(self, rows, shared):
+        """(sizes of a plane's axes, their strides, elements past the end that reads may touch) for planes of ``rows``,
+        where the zeros after a row are those before the next (``shared`` of them on each inner axis)."""
+        sizes = [rows[0]] + [r - s for r, s in zip(rows[1:], shared[1:])]
+        strides = [math.prod(sizes[k + 1:]) for k in range(len(sizes))]
+        return sizes, strides, sum(s * t for s, t in zip(shared[1:], strides[1:]))
+
+
+def _chunks(batch, per_sample, itemsize):
+    """Slices of the batch whose working sets fit the cache."""
+    step = max(1, CHUNK_BYTES // max(per_sample * itemsize, 1))
+    for start in range(0, batch, step):
+        yield start, min(start + step, batch)
+
+
+class _Reader:
+    """The phase planes of a chunk of x, flat and padded: ``taps`` are (phase, offset) in kernel order."""
+
+    def __init__(self, xp, plan, channels, chunk, dtype):
+        self.xp, self.plan = xp, plan
+        unit = all(s == 1 for s in plan.stride)
+        rows = [o + m for o, m in zip(plan.out, plan.reach)]
+        shared = [min(p, m) if unit else 0 for p, m in zip(plan.pad, plan.reach)]
+        self.sizes, self.strides, tail = plan.pitches(rows, shared)
+        self.count = math.prod(self.sizes)
+        self.length = sum((o - 1) * s for o, s in zip(plan.out, self.strides)) + 1
+        self.row_length = plan.out[0] * self.strides[0]
+        self.taps = [(p, sum(a * s for a, s in zip(shift, self.strides)))
+                     for p, shift in zip(plan.tap_phase, plan.tap_shift)]
+        reach = self.length + max((t for _, t in self.taps), default=0)
+        self.buffer = xp.zeros((chunk, len(plan.phases), channels, max(self.count + tail, reach)), dtype)
+        self.places = [self.place(phase) for phase in plan.phases]
+
+    def place(self, phase):
+        """(where in a plane, which part of x) the elements of a phase stand."""
+        target, source = [], []
+        for f, s, p, n, size in zip(phase, self.plan.stride, self.plan.pad, self.plan.sizes, self.sizes):
+            first = max(0, -((f - p) // s))          # the first row whose coordinate f + s * row - p is in x
+            stop = max(first, min(size, (n - 1 + p - f) // s + 1))
+            start = f + s * first - p
+            target.append(slice(first, stop))
+            source.append(slice(start, start + (stop - first - 1) * s + 1 if stop > first else start, s))
+        return tuple(target), tuple(source)
+
+    def load(self, x):
+        """Fill the planes with samples ``x``; the zeros around them stay."""
+        planes = self.buffer[:x.shape[0], :, :, :self.count].reshape(
+            x.shape[0], len(self.places), x.shape[1], *self.sizes)
+        for i, (target, source) in enumerate(self.places):
+            planes[(slice(None), i, slice(None), *target)] = x[(slice(None), slice(None), *source)]
+        return self.buffer[:x.shape[0]]
+
+    def read(self, planes, tap, channels):
+        """The (samples, channels, length) view that holds a tap of every output position."""
+        phase, offset = self.taps[tap]
+        return planes[:, phase, channels, offset:offset + self.length]
+
+    def rows(self, flat):
+        """A flat (samples, channels, row_length) array as (samples, channels, *out), a view."""
+        grid = flat.reshape(*flat.shape[:2], self.plan.out[0], *self.sizes[1:])
+        return grid[(slice(None), slice(None), slice(None), *[slice(0, o) for o in self.plan.out[1:]])]
+
+
+def _stack(xp, reader, planes, columns, channels):
+    """Copy the taps below each other: (samples, taps * channels, length)."""
+    c = channels.stop - channels.start
+    for t in range(len(reader.taps)):
+        columns[:planes.shape[0], t * c:(t + 1) * c] = reader.read(planes, t, channels)
+    return columns[:planes.shape[0]]
+
+
+def _work_dtype(xp, *arrays):
+    """float32 for 16-bit floats where NumPy computes, which has no fast products of them."""
+    dtype = xp.result_type(*[a.dtype for a in arrays]) if all(a.dtype.kind == "f" for a in arrays) else \
+        xp.dtype("float32")
+    return xp.dtype("float32") if dtype.itemsize == 2 and xp.__name__ == "numpy" else dtype
+
+
+def conv(xp, x, w, stride, dilate, pad, groups):
+    """x (N, C, sizes...), w (O, C / groups, kernel...): the cross-correlation (N, O, out...)."""
+    dtype = _work_dtype(xp, x, w)
+    out = tuple((n + 2 * p - d * (k - 1) - 1) // s + 1
+                for n, p, d, k, s in zip(x.shape[2:], pad, dilate, w.shape[2:], stride))
+    y = xp.empty((x.shape[0], w.shape[0], *out), dtype)
+    if not y.size:
+        return y
+    if not x.shape[1] or not math.prod(w.shape[2:]):
+        y[...] = 0
+        return y
+    plan = Plan(x.shape[2:], w.shape[2:], stride, dilate, pad, out)
+    taps = len(plan.tap_phase)
+    o, c = w.shape[0] // groups, w.shape[1]
+    weights = xp.ascontiguousarray(w.reshape(groups, o, c, taps).transpose(0, 3, 1, 2), dtype)   # (groups, taps, o, c)
+    stacked = stacks(c, o, taps)
+    probe = _Reader(xp, plan, 0, 0, dtype)
+    per_sample = len(plan.phases) * x.shape[1] * probe.count + 2 * o * probe.row_length + \
+        (taps * c * probe.length if stacked else 0)
+    bounds = list(_chunks(x.shape[0], per_sample, dtype.itemsize))
+    chunk = bounds[0][1]
+    reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
+    total = xp.empty((chunk, o, reader.row_length), dtype)
+    scratch = None if stacked else xp.empty((chunk, o, reader.length), dtype)
+    columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
+    if stacked:
+        weights = xp.ascontiguousarray(weights.transpose(0, 2, 1, 3)).reshape(groups, o, taps * c)
+    for start, stop in bounds:
+        planes = reader.load(x[start:stop])
+        m = stop - start
+        acc = total[:m, :, :reader.length]
+        for g in range(groups):
+            channels = slice(g * c, (g + 1) * c)
+            if stacked:
+                xp.matmul(weights[g], _stack(xp, reader, planes, columns, channels), out=acc)
+            else:
+                for t in range(taps):
+                    xp.matmul(weights[g, t], reader.read(planes, t, channels), out=scratch[:m] if t else acc)
+                    if t:
+                        acc += scratch[:m]
+            y[start:stop, g * o:(g + 1) * o] = reader.rows(total[:m])
+    return y
+
+
+def conv_weight_grad(xp, dy, x, kernel, stride, dilate, pad, groups):
+    """dy (N, O, out...), x (N, C, sizes...): the gradient (O, C / groups, kernel...) of the weights."""
+    dtype = _work_dtype(xp, dy, x)
+    o, c, taps = dy.shape[1] // groups, x.shape[1] // groups, math.prod(kernel)
+    if not dy.size or not x.size or not taps:
+        return xp.zeros((dy.shape[1], c, *kernel), dtype)
+    plan = Plan(x.shape[2:], kernel, stride, dilate, pad, dy.shape[2:])
+    stacked = stacks(c, o, taps)
+    probe = _Reader(xp, plan, 0, 0, dtype)
+    per_sample = len(plan.phases) * x.shape[1] * probe.count + dy.shape[1] * probe.row_length + \
+        (taps * c * probe.length if stacked else 0)
+    bounds = list(_chunks(x.shape[0], per_sample, dtype.itemsize))
+    chunk = bounds[0][1]
+    reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
+    flat = xp.zeros((chunk, dy.shape[1], reader.row_length), dtype)
+    columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
+    total = xp.zeros((groups, taps, o, c) if not stacked else (groups, o, taps * c), dtype)
+    for start, stop in bounds:
+        planes = reader.load(x[start:stop])
+        m = stop - start
+        reader.rows(flat[:m])[...] = dy[start:stop]
+        for g in range(groups):
+            channels = slice(g * c, (g + 1) * c)
+            rows = flat[:m, g * o:(g + 1) * o, :reader.length]
+            if stacked:
+                stack = _stack(xp, reader, planes, columns, channels)
+                total[g] += xp.matmul(rows, stack.swapaxes(1, 2)).sum(axis=0)
+            else:
+                for t in range(taps):
+                    total[g, t] += xp.matmul(rows, reader.read(planes, t, channels).swapaxes(1, 2)).sum(axis=0)
+    if stacked:
+        total = total.reshape(groups, o, taps, c).transpose(0, 2, 1, 3)
+    result = xp.empty((groups, o, c, taps), dtype)
+    result[...] = total.transpose(0, 2, 3, 1)
+    return result.reshape(dy.shape[1], c, *kernel).copy()
+
+
+def conv_data_grad(xp, dy, w, sizes, stride, dilate, pad, groups):
+    """dy (N, O, out...), w (O, C / groups, kernel...): the gradient (N, C, sizes...) of the data."""
+    dtype = _work_dtype(xp, dy, w)
+    o, c = w.shape[0] // groups, w.shape[1]
+    taps = math.prod(w.shape[2:])
+    dx = xp.empty((dy.shape[0], c * groups, *sizes), dtype)
+    if not dx.size:
+        return dx
+    if not dy.size or not taps:
+        dx[...] = 0
+        return dx
+    plan = Plan(sizes, w.shape[2:], stride, dilate, pad, dy.shape[2:])
+    # planes of dy with zeros around them, so that reading them shifted backwards gives zeros outside
+    rows = [n + m for n, m in zip(plan.out, plan.reach)]           # a phase plane of dx
+    strides = [math.prod(rows[k + 1:]) for k in range(len(rows))]
+    length = math.prod(rows)
+    offsets = [sum((m - a) * s for m, a, s in zip(plan.reach, shift, strides)) for shift in plan.tap_shift]
+    front = sum(m * s for m, s in zip(plan.reach, strides))
+    size = max(length + max(offsets), front + length)
+    members = [[t for t in range(taps) if plan.tap_phase[t] == p] for p in range(len(plan.phases))]
+    weights = xp.ascontiguousarray(w.reshape(groups, o, c, taps).transpose(0, 3, 2, 1), dtype)   # (groups, taps, c, o)
+    stacked = stacks(o, c, taps)
+    most = max(len(m) for m in members)
+    per_sample = dy.shape[1] * size + 2 * c * length + (most * o * length if stacked else 0)
+    bounds = list(_chunks(dy.shape[0], per_sample, dtype.itemsize))
+    chunk = bounds[0][1]
+    buffer = xp.zeros((chunk, dy.shape[1], size), dtype)
+    grid = buffer[:, :, front:front + length].reshape(chunk, dy.shape[1], *rows) if front + length <= size else None
+    inside = grid[(slice(None), slice(None), *[slice(0, n) for n in plan.out])]
+    total = xp.empty((chunk, c, length), dtype)
+    scratch = None if stacked else xp.empty((chunk, c, length), dtype)
+    columns = xp.empty((chunk, most * o, length), dtype) if stacked else None
+    if stacked:
+        joined = [xp.ascontiguousarray(weights[:, m].transpose(0, 2, 1, 3)).reshape(groups, c, len(m) * o)
+                  for m in members]
+    covers, places = _dx_places(plan, sizes, rows)
+    if not covers:
+        dx[...] = 0
+    for start, stop in bounds:
+        m = stop - start
+        inside[:m] = dy[start:stop]
+        for g in range(groups):
+            channels = slice(g * o, (g + 1) * o)
+            for p, group in enumerate(members):
+                acc = total[:m]
+                if stacked:
+                    part = columns[:m, :len(group) * o]
+                    for i, t in enumerate(group):
+                        part[:, i * o:(i + 1) * o] = buffer[:m, channels, offsets[t]:offsets[t] + length]
+                    xp.matmul(joined[p][g], part, out=acc)
+                else:
+                    for i, t in enumerate(group):
+                        xp.matmul(weights[g, t], buffer[:m, channels, offsets[t]:offsets[t] + length],
+                                  out=scratch[:m] if i else acc)
+                        if i:
+                            acc += scratch[:m]
+                source, target = places[p]
+                plane = acc.reshape(m, c, *rows)
+                dx[(slice(start, stop), slice(g * c, (g + 1) * c), *target)] = \
+                    plane[(slice(None), slice(None), *source)]
+    return dx
+
+
+def _dx_places(plan, sizes, rows):
+    """(whether the phases cover dx, for each phase (which part of its plane, where in dx))."""
+    places, covered = [], 0
+    for phase in plan.phases:
+        source, target = [], []
+        for f, s, p, n, size in zip(phase, plan.stride, plan.pad, sizes, rows):
+            first = max(0, -((f - p) // s))
+            stop = max(first, min(size, (n - 1 + p - f) // s + 1))
+            start = f + s * first - p
+            source.append(slice(first, stop))
+            target.append(slice(start, start + (stop - first - 1) * s + 1 if stop > first else start, s))
+        covered += math.prod(t.stop - t.start for t in source)
+        places.append((tuple(source), tuple(target)))
+    return covered == math.prod(sizes), places
