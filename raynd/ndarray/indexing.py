@@ -12,7 +12,7 @@ from ..dispatch import F, Proxy, array_class, invoke_into, scope
 from ..errors import ArgumentError, IndexOutOfBounds, MXNetError, ShapeError
 from ..ops import registry
 from ..ops.indexing import check_assignable
-from ..spec import contiguous_range, spec
+from ..spec import contiguous_range, is_float, spec
 
 
 def _basic(key):
@@ -113,7 +113,9 @@ def setitem(x, key, value):
     recording = scope().recording
     if recording and (x._entry is not None or (isinstance(value, Proxy) and value._entry is not None)):
         if basic is not None and x._entry is None and x._offset is None and whole(basic, x._spec.shape):
-            fill(x, F.cast(value, dtype=x._spec.dtype.name) if value._spec.dtype != x._spec.dtype else value)
+            if value._spec.dtype != x._spec.dtype and is_float(x._spec.dtype):
+                value = F.cast(value, dtype=x._spec.dtype.name)      # into integers the gradient goes as it is
+            fill(x, value)
             return
         raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd; "
                          "only x[:] = y into an array that is off the tape is")
