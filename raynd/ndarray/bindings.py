@@ -74,8 +74,11 @@ def _computes_scalars(op):
 
 def all_scalars(op, arrays, attrs=()):
     """A function of numbers alone, as NumPy computes it (``np.exp(1)``)."""
-    with numpy.errstate(all="ignore"):
-        return getattr(numpy, op.exports["np"][0])(*arrays, **dict(attrs))
+    try:
+        with numpy.errstate(all="ignore"):
+            return getattr(numpy, op.exports["np"][0])(*arrays, **dict(attrs))
+    except (ValueError, TypeError) as error:             # it takes arrays only (np.tril(10))
+        raise dual(type(error))(f"{op.name} of numbers: {error}") from None
 
 
 # Options of NumPy's ufuncs that MXNet's functions take next to out=: the value that means nothing special, and whether
