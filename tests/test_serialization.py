@@ -187,4 +187,6 @@ def test_zero_sizes_between_the_modes(tmp_path):
         with pytest.raises(mx.MXNetError):
             mx.nd.load(file)
         mx.nd.save(file, [mx.nd.ones((2,))])
+        with pytest.raises(ValueError):
+            load(file)                                   # makes np arrays, so it needs their mode
     assert mx.nd.load(file)[0].shape == (2,)             # other shapes are read in both modes

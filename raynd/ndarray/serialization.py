@@ -128,10 +128,14 @@ def _on_cpu(values, cls):
 
 
 def load(file):
-    """Arrays from a file of any of the formats: one array, a list of arrays, or a dict of names to arrays.
+    """np arrays from a file of any of the formats: one array, a list of arrays, or a dict of names to arrays.
 
-    Raises MXNetError for a file that is damaged or of another kind, OSError for one that cannot be read.
+    Raises MXNetError for a file that is damaged or of another kind, OSError for one that cannot be read, and ValueError
+    in legacy mode, where arrays are NDArrays: ``nd.load`` reads the same files.
     """
+    if not (config.np_shape() and config.np_array()):
+        raise ShapeError("npx.load makes mx.np arrays and needs NumPy semantics: call npx.set_np() first, or use "
+                         "nd.load")
     if not isinstance(file, (str, os.PathLike)) and not hasattr(file, "read"):
         raise ArgumentError("load: file must be a file name or an open file")
     values = read(file)
