@@ -338,9 +338,10 @@ def tostype(self, stype):
     return self
 
 
-METHODS = {"drop_grad": drop_grad, "tostype": tostype, "reshape": reshape_method, "flatten": _reshaping(flatten), "expand_dims": _reshaping(expand_dims),
-           "squeeze": _reshaping(squeeze),
-           "_basic_indexing_slice_is_contiguous": staticmethod(_basic_indexing_slice_is_contiguous)}
+METHODS = {
+    "drop_grad": drop_grad, "tostype": tostype, "reshape": reshape_method, "flatten": _reshaping(flatten),
+    "expand_dims": _reshaping(expand_dims), "squeeze": _reshaping(squeeze),
+    "_basic_indexing_slice_is_contiguous": staticmethod(_basic_indexing_slice_is_contiguous)}
 
 # -- operators -----------------------------------------------------------------------------------------------------
 
