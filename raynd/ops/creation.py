@@ -68,7 +68,8 @@ def _spaced(xp, start, stop, num, endpoint):
 
 operator("linspace", "start, stop, num, endpoint, dtype", inputs="",
          infer=lambda start, stop, num, endpoint, dtype: spec((num,), as_dtype(dtype)),
-         kernel=lambda xp, start, stop, num, endpoint, dtype: _spaced(xp, start, stop, num, endpoint))
+         kernel=lambda xp, start, stop, num, endpoint, dtype: _spaced(xp, start, stop, num, endpoint)
+         if as_dtype(dtype).kind not in "iu" else xp.floor(_spaced(xp, start, stop, num, endpoint)))
 operator("logspace", "start, stop, num, endpoint, base, dtype", inputs="",
          infer=lambda start, stop, num, endpoint, base, dtype: spec((num,), as_dtype(dtype)),
          kernel=lambda xp, start, stop, num, endpoint, base, dtype:

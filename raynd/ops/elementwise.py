@@ -134,7 +134,7 @@ def unary(name, ufunc=None, vjp=None, result="float", np=True, method=None, nd=N
 
 
 unary("negative", vjp=lambda F, dy, x, y: -dy, result="number")
-unary("positive", vjp=lambda F, dy, x, y: dy, result="same", nd=())
+unary("positive", lambda xp, x: x.copy(), vjp=lambda F, dy, x, y: dy, result="same", nd=())
 unary("absolute", vjp=lambda F, dy, x, y: dy * F.sign(x), result="same", np="absolute, abs", nd="abs", method="abs")
 unary("fabs", "absolute", vjp=lambda F, dy, x, y: dy * F.sign(x), result="same", np="fabs", nd=())
 unary("sign", result="number", method="sign")
@@ -219,9 +219,19 @@ binary("multiply", vjp=lambda F, dy, a, b, y: (dy * b, dy * a))
 binary("true_divide", vjp=lambda F, dy, a, b, y: (dy / b, -dy * y / b), infer=infer_true_divide,
        np="true_divide, divide")
 binary("floor_divide")
-binary("mod", vjp=lambda F, dy, a, b, y: (dy, -dy * F.floor(F.true_divide(a, b))), infer=infer_subtract,
-       np="mod, remainder")
-binary("fmod", vjp=lambda F, dy, a, b, y: (dy, -dy * F.trunc(F.true_divide(a, b))))
+
+
+def _remainder_vjp(rounding):
+    """Of a remainder whose quotient is rounded by operator ``rounding``; between integers it is 0, as in MXNet."""
+    def vjp(F, dy, a, b, y):
+        if not is_float(getattr(y, "_spec", y).dtype):           # a spec where the output was not kept
+            return None, None
+        return dy, -dy * getattr(F, rounding)(F.true_divide(a, b))
+    return vjp
+
+
+binary("mod", vjp=_remainder_vjp("floor"), infer=infer_subtract, np="mod, remainder")
+binary("fmod", vjp=_remainder_vjp("trunc"))
 
 # An extremum's gradient goes to the operand that was chosen, and to the first where both are equal.
 for _name in ("maximum", "minimum", "fmax", "fmin"):

@@ -23,9 +23,10 @@ row("copy", ref=np.copy, samples=[S(normal(2, 3)), S(ints()), S(bools(0, 3))])
 row("arange", ref=lambda start, stop, step, dtype: np.arange(start, stop, step).astype(dtype),
     samples=[S(start=0, stop=5, step=1, dtype="float32"), S(start=1.5, stop=-1, step=-0.4, dtype="float64"),
              S(start=3, stop=3, step=1, dtype="int64"), S(start=2, stop=10, step=3, dtype="int32")])
-row("linspace", ref=lambda start, stop, num, endpoint, dtype: np.linspace(start, stop, num, endpoint).astype(dtype),
-    samples=[S(start=0, stop=1, num=7, endpoint=True, dtype="float64"), S(start=3.5, stop=-1, num=4, endpoint=False,
-             dtype="float32"), S(start=2, stop=3, num=1, endpoint=True, dtype="float32"),
+row("linspace", ref=lambda start, stop, num, endpoint, dtype: np.linspace(start, stop, num, endpoint, dtype=dtype),
+    samples=[S(start=-2.5, stop=3, num=9, endpoint=True, dtype="int32"),
+             S(start=0, stop=1, num=7, endpoint=True, dtype="float64"),
+             S(start=3.5, stop=-1, num=4, endpoint=False, dtype="float32"), S(start=2, stop=3, num=1, endpoint=True, dtype="float32"),
              S(start=2, stop=3, num=0, endpoint=True, dtype="float32")])
 row("logspace",
     ref=lambda start, stop, num, endpoint, base, dtype: np.logspace(start, stop, num, endpoint, base).astype(dtype),
