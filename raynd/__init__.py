@@ -32,6 +32,8 @@ _NAMES = {
     "set_np": "util", "set_np_shape": "util", "reset_np": "util", "is_np_array": "util", "is_np_shape": "util",
     "use_np": "util",
     "np_shape": "util", "np_array": "util", "use_np_array": "util", "use_np_shape": "util",
+    "set_np_shape": "util", "is_np_default_dtype": "util", "np_default_dtype": "util", "use_np_default_dtype": "util",
+    "set_np_default_dtype": "util",
 }
 
 

@@ -288,7 +288,7 @@ def power_kernel(xp, a, b):
 
 def _negative_power(xp, a, b):
     """Integers ``a`` to negative powers ``b``, rounded towards zero."""
-    return xp.where(xp.equal(a, 1), 1, xp.where(xp.equal(a, -1), 1 - 2 * (b % 2), 0))
+    return xp.where(a == 1, 1, xp.where(a == -1, 1 - 2 * (b % 2), 0))
 
 
 def _falling(n):
@@ -328,7 +328,7 @@ def power_partial_kernel(xp, a, b, n, m):
         total = total + (term * log ** (m - k) if m > k else term)
         coefficients = [i * c for i, c in enumerate(coefficients)][1:]
     result = xp.power(a, b - n) * total
-    vanishing = xp.equal(total, 0) if m == 0 else xp.equal(a, 0) & xp.greater(b - n, 0)
+    vanishing = total == 0 if m == 0 else (a == 0) & (b - n > 0)
     return xp.where(vanishing, 0, result)
 
 

@@ -26,7 +26,8 @@ row("arange", ref=lambda start, stop, step, dtype: np.arange(start, stop, step).
 row("linspace", ref=lambda start, stop, num, endpoint, dtype: np.linspace(start, stop, num, endpoint, dtype=dtype),
     samples=[S(start=-2.5, stop=3, num=9, endpoint=True, dtype="int32"),
              S(start=0, stop=1, num=7, endpoint=True, dtype="float64"),
-             S(start=3.5, stop=-1, num=4, endpoint=False, dtype="float32"), S(start=2, stop=3, num=1, endpoint=True, dtype="float32"),
+             S(start=3.5, stop=-1, num=4, endpoint=False, dtype="float32"),
+             S(start=2, stop=3, num=1, endpoint=True, dtype="float32"),
              S(start=2, stop=3, num=0, endpoint=True, dtype="float32")])
 row("logspace",
     ref=lambda start, stop, num, endpoint, base, dtype: np.logspace(start, stop, num, endpoint, base).astype(dtype),
