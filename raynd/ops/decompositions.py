@@ -350,11 +350,11 @@ def _infer_pinv(a, rtol, hermitian):
 def _pinv(xp, a, rtol, hermitian):
     """Moore-Penrose pseudo-inverse. Singular values up to ``rtol`` (a number, or an array for a stack of matrices;
     default: max(m, n) times the dtype's epsilon) times the largest count as zero. The gradient holds for changes of a
-    that leave its rank."""
+    that leave its rank. ``hermitian`` only says that a is symmetric: the result is the same."""
     a = lapack(xp, a)
     rtol = _epsilon(a) if rtol is None else rtol
     u, s, v = xp.linalg.svd(a, full_matrices=False)
-    cutoff = xp.asarray(rtol)[..., None] * s.max(axis=-1, keepdims=True, initial=0)
+    cutoff = xp.asarray(rtol)[..., None] * s[..., :1]           # they descend
     s = xp.where(s > cutoff, _reciprocal0(xp, s), 0).astype(a.dtype)
     return xp.matmul(turn(v) * s[..., None, :], turn(u))
 
@@ -389,7 +389,7 @@ def _matrix_rank(xp, M, rtol, hermitian):
         return xp.any(M != 0).astype("int64")
     s = xp.abs(xp.linalg.eigvalsh(M)) if hermitian else xp.linalg.svd(M, compute_uv=False)
     if rtol is None:
-        limit = s.max(axis=-1, keepdims=True, initial=0) * _epsilon(M)
+        limit = (s.max(axis=-1, keepdims=True) if s.size else s) * _epsilon(M)
     else:
         limit = xp.asarray(rtol)[..., None]
     return xp.count_nonzero(s > limit, axis=-1)

@@ -21,7 +21,7 @@ def _vector_norm(xp, x, ord, axis, keepdims):
         return (kept != 0).sum(axis=axis, keepdims=keepdims)
     x = xp.abs(x)
     if ord == "inf":
-        return x.max(axis=axis, keepdims=keepdims, initial=0)
+        return x.max(axis=axis, keepdims=keepdims) if x.size else x.sum(axis=axis, keepdims=keepdims)
     if ord == "-inf":
         return x.min(axis=axis, keepdims=keepdims)
     if ord == 1:
