@@ -6,6 +6,8 @@ reading through a boolean array of the device waits, for the number of its True 
 """
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy
 
 from ..dispatch import F, Proxy, invoke
@@ -151,9 +153,20 @@ def _places(mask):
     return list(found) if isinstance(found, tuple) else [found]
 
 
+@lru_cache(maxsize=1024)
+def _rows(shape):
+    """The structure of ``x[array]``."""
+    return ("#", *[(0, n, 1) for n in shape[1:]])
+
+
+_ADVANCED_INDEX = registry.get("advanced_index")
+
+
 def getitem(x, key):
     """``x[key]``, always a copy. Raises IndexError for a key that does not fit."""
     shape = x._spec.shape
+    if isinstance(key, Proxy) and shape and key._spec.dtype.kind != "b":       # the usual case: rows by an array
+        return invoke(_ADVANCED_INDEX, (x, _same_queue(x, key)), {"structure": _rows(shape)})
     entries = _entries(key, len(shape))
     single = _single_mask(entries, shape)
     if single is not None:

@@ -6,6 +6,8 @@ is recorded, then it is an operator, so that gradients flow). Everything else go
 """
 from __future__ import annotations
 
+from functools import cache
+
 import numpy
 
 from ..dispatch import F, Proxy, array_class, invoke_into, scope
@@ -179,7 +181,12 @@ def fill(target, value):
             value = F.broadcast_to(value, shape=target._spec.shape)
         overwrite(target, value)
     else:
-        invoke_into(_FILL, (value,), {"shape": target._spec.shape, "dtype": target._spec.dtype.name}, (target,))
+        invoke_into(_FILL, (value,), {"shape": target._spec.shape, "dtype": _dtype_name(target._spec.dtype)}, (target,))
+
+
+@cache
+def _dtype_name(dtype):
+    return dtype.name                        # NumPy makes the string anew each time
 
 
 _FILL = registry.get("fill")
