@@ -60,8 +60,9 @@ def accuracy(net, images, labels, devices, batch_size=256):
 def train(net, data, devices, epochs, batch_size, learning_rate):
     """Train ``net`` on ``data``, (images, labels), printing loss and accuracy of each epoch."""
     loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": learning_rate})
     loader = gluon.data.DataLoader(gluon.data.ArrayDataset(*data), batch_size, shuffle=True)
+    schedule = mx.lr_scheduler.CosineScheduler(epochs * len(loader), base_lr=learning_rate)
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"lr_scheduler": schedule})
     loss_metric, accuracy_metric = gluon.metric.Loss(), gluon.metric.Accuracy()
     for epoch in range(1, epochs + 1):
         loss_metric.reset()
@@ -85,9 +86,9 @@ def main():
     parser.add_argument("--devices", type=int, default=2, metavar="N", help="how many devices (default: 2)")
     parser.add_argument("--mode", choices=("ray", "local"), help="Ray actors, or all in this process "
                                                                  "(default: what RAYND_MODE says, else ray)")
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=64, help="samples of a step, over all devices together")
-    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--learning-rate", type=float, default=5e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default="digits.params", help="where the parameters go (default: digits.params)")
     args = parser.parse_args()

@@ -262,7 +262,8 @@ def test_hybrid_is_the_same(static):
         with autograd.record():
             y = net(x)
             z = net(x)                                       # two calls, then one backward through both
-        (y.sum() + z.sum()).backward()
+            total = y.sum() + z.sum()
+        total.backward()
         results.append([y.asnumpy(), x.grad.asnumpy(), net[0].weight.grad(mx.cpu(1)).asnumpy(),
                         net(x).asnumpy()])
     for other in results[1:]:
