@@ -519,3 +519,51 @@ row(
     dtypes="float32 float64",
     tol=8,
 )
+
+# -- interleaved attention -----------------------------------------------------------------------------------------
+
+
+def heads_of(x, heads, parts, index):
+    """(batch, heads, length, size)."""
+    return x.reshape(*x.shape[:2], heads, parts, -1)[:, :, :, index].transpose(1, 2, 0, 3)
+
+
+def scores(q, k):
+    return (q @ t(k) / np.sqrt(q.shape[-1])).reshape(-1, q.shape[2], k.shape[2])
+
+
+def attended(attention, v):
+    result = attention.reshape(*v.shape[:2], *attention.shape[1:]) @ v
+    return result.transpose(2, 0, 1, 3).reshape(attention.shape[1], v.shape[0], -1)
+
+
+row(
+    "attention_heads",
+    ref=lambda x, heads, parts, index: heads_of(x, heads, parts, index).reshape(x.shape[1] * heads, x.shape[0], -1),
+    samples=[S(normal(3, 2, 12), heads=2, parts=3, index=1), S(normal(3, 2, 4), heads=2, parts=1, index=0)],
+)
+exempt("put_heads", "attention_heads", "interleaved_matmul_selfatt_valatt")
+row(
+    "interleaved_matmul_selfatt_qk",
+    ref=lambda x, heads: scores(heads_of(x, heads, 3, 0), heads_of(x, heads, 3, 1)),
+    samples=[S(normal(3, 2, 24), heads=2), S(normal(3, 1, 6), heads=1)],
+    tol=4,
+)
+row(
+    "interleaved_matmul_encdec_qk",
+    ref=lambda q, kv, heads: scores(heads_of(q, heads, 1, 0), heads_of(kv, heads, 2, 0)),
+    samples=[S(normal(5, 2, 8), normal(3, 2, 16), heads=2)],
+    tol=4,
+)
+row(
+    "interleaved_matmul_selfatt_valatt",
+    ref=lambda x, attention, heads: attended(attention, heads_of(x, heads, 3, 2)),
+    samples=[S(normal(3, 2, 24), normal(4, 3, 3), heads=2)],
+    tol=4,
+)
+row(
+    "interleaved_matmul_encdec_valatt",
+    ref=lambda kv, attention, heads: attended(attention, heads_of(kv, heads, 2, 1)),
+    samples=[S(normal(3, 2, 16), normal(4, 5, 3), heads=2)],
+    tol=4,
+)
