@@ -39,6 +39,9 @@ class Adam(_Moments):
     def coefficients(self, lr, wd, t):
         return (self._corrected(lr, t),)
 
+    def record(self):
+        return "adam", (self.beta1, self.beta2, self.epsilon)
+
     def rule(self, weight, grad, state, special, rescale, wd, lr):
         mean, var = state
         self._averages(mean, var, self.prepared(weight, grad, rescale, wd))
@@ -59,6 +62,12 @@ class AdamW(_Moments):
         lr = self._corrected(lr, t) if self.correct_bias else lr
         return lr, 1 - lr * wd
 
+    def record(self):
+        return "adamw", (self.beta1, self.beta2, self.epsilon)
+
+    def record_numbers(self, rescale, wd, lr, shrink):
+        return lr, lr * wd, 1.0, rescale
+
     def rule(self, weight, grad, state, special, rescale, wd, lr, shrink):
         mean, var = state
         self._averages(mean, var, self.prepared(weight, grad, rescale))
@@ -77,6 +86,12 @@ class AdaBelief(_Moments):
 
     def coefficients(self, lr, wd, t):
         return (self._corrected(lr, t) if self.correct_bias else lr,)
+
+    def record(self):
+        return "adabelief", (self.beta1, self.beta2, self.epsilon)
+
+    def record_numbers(self, rescale, wd, lr):
+        return lr, wd, 1.0, rescale
 
     def rule(self, weight, grad, state, special, rescale, wd, lr):
         mean, var = state

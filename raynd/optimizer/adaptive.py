@@ -25,6 +25,9 @@ class AdaGrad(Rule):
     def create_state(self, index, weight):
         return zeros_like(weight)
 
+    def record(self):
+        return "adagrad", (self.epsilon,)
+
     def rule(self, weight, grad, state, special, rescale, wd, lr):
         grad = self.prepared(weight, grad, rescale, wd)
         self.write(state, state + F.square(grad))
@@ -92,6 +95,15 @@ class RMSProp(Rule):
     def create_state(self, index, weight):
         return tuple(zeros_like(weight) for _ in range(3)) if self.centered else zeros_like(weight)
 
+    def record(self):
+        limit = self.clip_weights or -1.0
+        if self.centered:
+            return "rmspropalex", (self.rho, self.momentum, self.epsilon, limit)
+        return "rmsprop", (self.rho, self.epsilon, limit)
+
+    def record_states(self, state):
+        return (state[1], state[0], state[2]) if self.centered else (state,)
+
     def rule(self, weight, grad, state, special, rescale, wd, lr):
         grad = self.prepared(weight, grad, rescale, wd)
         if self.centered:
@@ -121,15 +133,15 @@ class Ftrl(Rule):
     def create_state(self, index, weight):
         return zeros_like(weight), zeros_like(weight)
 
-    def coefficients(self, lr, wd, t):
-        return (1 / lr,)
+    def record(self):
+        return "ftrl", (self.lamda1, self.beta)
 
-    def rule(self, weight, grad, state, special, rescale, wd, inverse_lr):
+    def rule(self, weight, grad, state, special, rescale, wd, lr):
         z, n = state
         grad = self.prepared(weight, grad, rescale)
         before = F.sqrt(n)
         self.write(n, n + F.square(grad))
         root = F.sqrt(n)
-        self.write(z, z + grad - (root - before) * inverse_lr * weight)
+        self.write(z, z + grad - (root - before) / lr * weight)
         shrunk = F.sign(z) * F.maximum(F.absolute(z) - self.lamda1, 0)
-        self.write(weight, -shrunk / ((root + self.beta) * inverse_lr + wd))
+        self.write(weight, -shrunk / ((root + self.beta) / lr + wd))

@@ -1,6 +1,6 @@
 """An optimizer's update of all parameters of a device as one command.
 
-The rule is recorded once for each kind of update (class, fixed settings, specs of weights, gradients and states) as a
+Where the operator ``multi_update`` has the optimizer's rule, that is called. Else the rule is recorded once for each kind of update (class, fixed settings, specs of weights, gradients and states) as a
 program whose inputs are the arrays and the numbers that change from step to step, so a new learning rate makes no new
 program. Weights and states are inputs that the program gives new contents.
 """
@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from .. import autograd
-from ..dispatch import F, Scope, emit, materialised, scope_var, typed, writable_wire
+from ..dispatch import F, Scope, emit, invoke, materialised, scope_var, typed, writable_wire
 from ..engine import engine
 from ..errors import DeviceError
+from ..ops import registry
 from ..program import flatten, unflatten
 from ..trace import Trace
 
@@ -29,6 +30,35 @@ def _settings(optimizer):
 def run(optimizer, indices, weights, grads, states, numbers, masters):
     """Update ``weights`` by one command. ``numbers``: for each the tuple of changing numbers. ``masters``: whether its
     state is (float32 copy, state) and the copy is what the rule updates."""
+    record_of = optimizer.record()
+    if record_of is None:
+        run_program(optimizer, indices, weights, grads, states, numbers, masters)
+        return
+    for master in sorted(set(masters)):
+        chosen = [i for i, m in enumerate(masters) if m == master]
+        run_record(optimizer, record_of, [weights[i] for i in chosen], [grads[i] for i in chosen],
+                   [states[i] for i in chosen], [numbers[i] for i in chosen], master)
+
+
+def run_record(optimizer, record_of, weights, grads, states, numbers, master):
+    """Update by the operator ``multi_update``."""
+    inputs = []
+    for w, s in zip(weights, states):
+        copy, s = s if master else (None, s)
+        inputs += [w, *optimizer.record_states(s)]
+        if master:
+            inputs.append(copy)
+    inputs += grads
+    for n in numbers:
+        inputs += optimizer.record_numbers(*n)
+    clip = optimizer.clip_gradient
+    invoke(registry.get("multi_update"), inputs,
+           {"rule": record_of[0], "tensors": len(weights), "master": master, "settings": tuple(map(float, record_of[1])),
+            "clip": float(clip) if clip is not None and clip > 0 else -1.0})
+
+
+def run_program(optimizer, indices, weights, grads, states, numbers, masters):
+    """Update by the recorded rule."""
     arrays, layout = [], []
     for i, w, g, s, n, m in zip(indices, weights, grads, states, numbers, masters):
         own = [w, g]

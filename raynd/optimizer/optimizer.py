@@ -250,6 +250,19 @@ class Rule(Optimizer):
         """One update of one parameter."""
         raise NotImplementedError
 
+    def record(self):
+        """(rule, settings) of the operator ``multi_update`` that does the same in one pass over memory; None: there is
+        no such rule, and :meth:`rule` is recorded."""
+        return None
+
+    def record_numbers(self, rescale, wd, lr, *rest):
+        """The numbers of a parameter as ``multi_update`` takes them: (lr, wd, ..., rescale)."""
+        return lr, wd, rescale
+
+    def record_states(self, state):
+        """The arrays of a state in the order of the operator's rule."""
+        return () if state is None else state if isinstance(state, tuple) else (state,)
+
     write = staticmethod(autograd.assign)
 
     def prepared(self, weight, grad, rescale, wd=None):
@@ -282,6 +295,11 @@ class Rule(Optimizer):
             return
         from .fused import run
         run(self, indices, weights, grads, states, self._numbers(indices), [False] * len(indices))
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "rule" in cls.__dict__ and "record" not in cls.__dict__:
+            cls.record = Rule.record             # a subclass with a rule of its own does not inherit another's record
 
     def update_multi_precision(self, indices, weights, grads, states):
         if not isinstance(indices, (list, tuple)):

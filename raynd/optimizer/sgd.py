@@ -34,6 +34,9 @@ class SGD(_Momentum):
         no_lazy("SGD", lazy_update)
         self.momentum, self.lazy_update = momentum, False
 
+    def record(self):
+        return ("sgd_mom", (self.momentum,)) if self.momentum != 0 else ("sgd", ())
+
     def rule(self, weight, grad, state, special, rescale, wd, lr):
         change = self.prepared(weight, grad, rescale, wd) * lr
         if state is None:
@@ -52,6 +55,9 @@ class NAG(_Momentum):
         super().__init__(learning_rate=learning_rate, multi_precision=multi_precision, use_fused_step=use_fused_step,
                          **kwargs)
         self.momentum = momentum
+
+    def record(self):
+        return ("nag_mom", (self.momentum,)) if self.momentum != 0 else ("sgd", ())
 
     def rule(self, weight, grad, state, special, rescale, wd, lr):
         change = self.prepared(weight, grad, rescale, wd) * lr
@@ -74,6 +80,9 @@ class Signum(_Momentum):
     def coefficients(self, lr, wd, t):
         decay = self.wd_lh if self.momentum != 0 else wd + self.wd_lh
         return lr, 1 - lr * decay
+
+    def record(self):
+        return ("signum", (self.momentum, self.wd_lh)) if self.momentum != 0 else None
 
     def rule(self, weight, grad, state, special, rescale, wd, lr, shrink):
         if state is None:
