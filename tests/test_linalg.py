@@ -302,3 +302,11 @@ def test_legacy_names():
     assert mx.nd.dot(mx.nd.ones((2, 3, 4)), mx.nd.ones((4, 5))).shape == (2, 3, 5)
     q, low = mx.nd.linalg.gelqf(mx.nd.array([[1, 2, 3], [4, 5, 6]]))
     np.testing.assert_allclose(mx.nd.dot(low, q).asnumpy(), [[1, 2, 3], [4, 5, 6]], rtol=1e-5)
+
+
+def test_interleaved_attention_names():
+    x = mx.np.ones((3, 2, 24))
+    scores = mx.npx.interleaved_matmul_selfatt_qk(x, heads=2)
+    assert scores.shape == (4, 3, 3) and mx.npx.interleaved_matmul_selfatt_valatt(x, scores, heads=2).shape == (3, 2, 8)
+    with pytest.raises(ValueError):
+        mx.npx.interleaved_matmul_selfatt_qk(x, heads=5)
