@@ -186,7 +186,7 @@ class DeviceQueue:
         self.check()
         token = next_tag()
         waiter = self.waiters[token] = Waiter(self, label)
-        self.push((command, token, source), label)
+        self.pending.append(((command, token, source), label, None, 0))      # the wait itself raises at its place
         return waiter
 
 
@@ -386,6 +386,8 @@ class Engine:
             queue.flush()
             if len(self.queues) > 1:
                 self.flush_all()
+            if not waiter.done and queue.lost is None and not queue.closed:
+                queue.link.poll(1.0 if timeout is None else min(1.0, timeout))       # most waits end with this
             if not waiter.done:
                 self.pump(queue, lambda: waiter.done or queue.closed, waiter.label, timeout)
         if not waiter.done:
