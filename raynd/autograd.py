@@ -165,7 +165,8 @@ class Node:
     def saved_proxies(self):
         """The inputs and outputs of the call as proxies on the tape; specs where nothing was kept."""
         call = self.call
-        inputs, outputs = list(call.in_specs), list(call.out_specs)
+        inputs = [None if s is type(None) else s for s in call.in_specs]
+        outputs = list(call.out_specs)
         for (is_output, i), item in zip(self.rule.reads, self.saved):
             if type(item) is tuple:
                 proxy = self.cls(Buffer(item[0], self.queue), item[2], item[1])

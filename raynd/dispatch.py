@@ -121,7 +121,8 @@ class PlaceholderScalar:
 
 class Call(Known):
     """A prepared call on the driver: operator, specs, attributes, and what its gradient needs (filled on demand)."""
-    __slots__ = ("op", "in_specs", "out_specs", "attrs", "into", "nbytes", "big", "light", "single", "plans")
+    __slots__ = ("op", "in_specs", "out_specs", "attrs", "into", "nbytes", "big", "light", "single", "plans",
+                 "mutates")
 
     def __init__(self, op, in_specs, out_specs, attrs, into, code):
         self.op, self.in_specs, self.out_specs = op, in_specs, out_specs
@@ -132,11 +133,7 @@ class Call(Known):
                                                  if isinstance(s, ArraySpec))
         self.single = len(out_specs) == 1
         self.plans = {}
-
-    @property
-    def mutates(self):
-        """Indices of the inputs this call updates."""
-        return self.op.mutates
+        self.mutates = op.mutated(attrs)     # indices of the inputs this call updates
 
     def describe(self):
         """'multiply(float32[2, 3], float)' for messages."""
@@ -265,7 +262,7 @@ def invoke(op, inputs, attrs=_NO_ATTRS):
     if op.draws:
         wires.append(draw_wire(queue))
     if op.mutates:
-        wires = mutable_wires(op, inputs, wires)
+        wires = mutable_wires(call, inputs, wires)
     frame: Any = _getframe(1)
     while INTERNAL[frame.f_code]:
         frame = frame.f_back
@@ -544,12 +541,12 @@ def writable_wire(target, inplace):
     return target._wire()
 
 
-def mutable_wires(op, inputs, wires):
+def mutable_wires(call, inputs, wires):
     """Wires of a call that mutates some inputs."""
     wires = list(wires)
-    for i in op.mutates:
+    for i in call.mutates:
         if isinstance(inputs[i], Proxy):
-            wires[i] = writable_wire(inputs[i], op.inplace)
+            wires[i] = writable_wire(inputs[i], call.op.inplace)
     return wires
 
 

@@ -402,7 +402,7 @@ def replay(recorded, values, state):
         if op.inplace or call.into is not None:
             raise MXNetError(f"create_graph=True through a hybridized block that writes in place ({op.name}) is not "
                              "supported; call the block without hybridize()")
-        for i in op.mutates:
+        for i in call.mutates:
             args[i] = F.copy(args[i].detach())
         attrs = {k: v for k, v in call.attrs.items() if k in op.attrs}
         with draws.forced(draw):

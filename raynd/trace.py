@@ -201,7 +201,7 @@ class _Translation:
         op = call.op
         slots = [self.read(w) for w in ins]
         if op is not None and op.inplace:
-            for i in op.mutates:                 # a private copy is written, so no other reader sees the change
+            for i in call.mutates:               # a private copy is written, so no other reader sees the change
                 new = self.fresh()
                 self.steps.append((("copy",), (slots[i],), new))
                 slots[i] = new
@@ -228,7 +228,7 @@ class _Translation:
         for i, slot in zip(call.mutates, mutated):
             self.write(ins[i], slot)
         if op is not None and op.inplace:
-            for i in op.mutates:
+            for i in call.mutates:
                 self.write(ins[i], slots[i])
 
     @staticmethod

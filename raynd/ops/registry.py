@@ -28,7 +28,7 @@ A record is made by :func:`operator` (general), or by the family helpers in ``op
     ``x`` are placeholders that may only be passed on as operands. Gradients are cast to the input's dtype and,
     with ``broadcasts=True``, summed to its shape by the machinery.
 ``mutates``
-    Indices of inputs the operator updates. A functional kernel returns their new values after its outputs; an
+    Indices of inputs the operator updates, or a function of the attributes that gives them. A functional kernel returns their new values after its outputs; an
     ``inplace=True`` kernel writes into them itself (they are then private and writable) and returns only its outputs.
 ``draws``
     1 if it needs random numbers: the kernel gets a keyword ``rng``, a ``numpy.random.Generator`` (or CuPy's) keyed by
@@ -76,7 +76,8 @@ class Operator:
         self.creates = not self.inputs
         self.optional = tuple(optional)          # inputs that may be None (a missing bias)
         self.infer, self.kernel, self.bind, self.vjp = infer, kernel, bind, vjp
-        self.mutates, self.inplace, self.draws, self.train = tuple(mutates), inplace, draws, train
+        self.mutates = mutates if callable(mutates) else tuple(mutates)
+        self.inplace, self.draws, self.train = inplace, draws, train
         self.broadcasts, self.first_order_only = broadcasts, first_order_only
         self.outputs = outputs                   # how many outputs the public function returns; None: all
         self.value_shape = value_shape           # the output's shape depends on values: the call waits
@@ -86,6 +87,10 @@ class Operator:
         if name in REGISTRY:
             raise ValueError(f"operator {name!r} is registered twice")
         REGISTRY[name] = self
+
+    def mutated(self, attrs):
+        """Indices of the inputs that a call with these attributes updates."""
+        return self.mutates(**attrs) if callable(self.mutates) else self.mutates
 
     def __repr__(self):
         return f"<operator {self.name}({self.signature})>"

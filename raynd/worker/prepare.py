@@ -46,7 +46,8 @@ def prepare(backend, name, in_specs, out_specs, attrs, into) -> Prepared:
         function = partial(record.kernel, xp, **attrs)
     if record.draws:
         function = _with_generator(backend, function)
-    mutated = () if record.inplace else [in_specs[i] for i in record.mutates]
+    mutates = record.mutated(attrs)
+    mutated = () if record.inplace else [in_specs[i] for i in mutates]
     specs = [*out_specs, *mutated]
     if into is None and len(specs) == 1 and out_specs and _is_plain_ufunc(xp, function, in_specs, out_specs[0]):
         run = function
@@ -54,7 +55,7 @@ def prepare(backend, name, in_specs, out_specs, attrs, into) -> Prepared:
         run = _one(xp, function, specs[0].dtype)
     else:
         run = _several(xp, function, [s.dtype for s in specs])
-    return Prepared(name, run, len(out_specs), record.mutates, record.inplace,
+    return Prepared(name, run, len(out_specs), mutates, record.inplace,
                     None if into is None else [as_dtype(d) for d in into], [s.shape for s in out_specs])
 
 

@@ -190,7 +190,7 @@ row("topk", ref=_topk, samples=[
     S(distinct(3, 4), k=2), S(distinct(3, 4), axis=0, k=2, ret_typ="value"), S(distinct(3, 4), axis=None, k=5,
                                                                               ret_typ="value"),
     S(distinct(3, 4), k=3, ret_typ="both", is_ascend=True), S(distinct(2, 3, 4), axis=1, k=2, ret_typ="mask"),
-    S(distinct(3), k=0), S(normal(0, 3), k=2), S(np.array([1.0, 2, 2, 1]), k=2)], outputs=None)
+    S(distinct(3), k=0), S(normal(0, 3), k=2), S(np.array([1.0, 2, 2, 1]), k=2, grad=False)])
 
 # -- sequences -----------------------------------------------------------------------------------------------------
 
@@ -393,7 +393,8 @@ def _pool(x, kernel=None, stride=None, pad=None, pool_type="max", pooling_conven
         high = [min(lo + k, m + p) for lo, k, m, p in zip(low, kernel, sizes, pad)]
         count = np.prod([h - lo for h, lo in zip(high, low)])
         inside = [slice(max(lo, 0), min(h, m)) for lo, h, m in zip(low, high, sizes)]
-        v = x[(slice(None), slice(None), *inside)].reshape(*x.shape[:2], -1)
+        v = x[(slice(None), slice(None), *inside)]
+        v = v.reshape(*x.shape[:2], int(np.prod(v.shape[2:])))
         if count_include_pad is False:
             count = v.shape[2]
         p = p_value or 1
