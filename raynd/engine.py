@@ -466,10 +466,9 @@ class Known:
     """Base of what devices are told once and then know by its ``code``: prepared calls and programs. When the driver
     drops the last reference, the devices are told to forget it (by an append, as for arrays)."""
     __slots__ = ("code", "__weakref__")
+    code: int
 
-    def __del__(self):
-        if engine is None:                   # the interpreter is going down
-            return
+    def __del__(self, engine=engine):        # bound here: at interpreter exit the module's names are None
         for queue in list(engine.queues.values()):
             if self.code in queue.known:
                 queue.known.discard(self.code)
