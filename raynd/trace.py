@@ -136,12 +136,13 @@ class _Translation:
 
     def program(self, name, results, specs, written):
         """The finished program. ``written``: (input position, id of its present contents)."""
-        outputs = [self.read(w) for w in results]
+        taken = set(range(self.first_constant))
+        outputs = [self.result(w, taken) for w in results]
         mutates, values = [], []
         for position, number in written:
             if self.slot_of[number] != position:
                 mutates.append(position)
-                values.append(self.slot_of[number])
+                values.append(self.result(number, taken))
         steps = self.with_last_uses(self.steps, outputs + values)
         description = (name, self.next_slot, tuple(self.constants), tuple(steps), tuple(outputs + values),
                        len(outputs), tuple(mutates))
@@ -178,6 +179,17 @@ class _Translation:
             self.steps.append((("draw", value.offset), (self.slot_of[self.trace.generator.id],), slot))
             return slot
         return self.constant(value)
+
+    def result(self, wire, taken):
+        """The slot of a wire argument that the program gives back. An input, a view, or what is given back before
+        (slots in ``taken``) would be one memory under two ids, so it is marked as shared: whoever writes copies."""
+        slot = self.read(wire)
+        if type(wire) is not int or slot in taken:
+            shared = self.fresh()
+            self.steps.append((("share",), (slot,), shared))
+            slot = shared
+        taken.add(slot)
+        return slot
 
     def write(self, wire, slot):
         """Make ``slot`` the new contents of a wire argument."""

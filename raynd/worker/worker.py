@@ -384,7 +384,16 @@ def _cast_step(worker, dtype):
 
 
 def _share_step(worker):
-    return lambda array: array
+    def run(array):
+        """``array`` so that no write through another id is seen in it: read-only for all, or a copy."""
+        if not worker.backend.can_share:
+            return array.copy()
+        if array.flags.writeable:
+            if array.base is not None:           # a range of an array that may be written as a whole
+                return array.copy()
+            array.flags.writeable = False        # of the one array object that all its ids are bound to
+        return array
+    return run
 
 
 def _draw_step(worker, offset):
