@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (methods attaches the methods of both classes)
     methods as _methods,
     neural as _neural,
     operators as _operators,
+    optimizer_functions as _optimizers,
     random,
 )
 from .array import NDArray, ndarray
@@ -80,6 +81,8 @@ def _fill():
     space.update(_operators.FUNCTIONS)
     space.update(_interop.ND_FUNCTIONS)
     space.update(_neural.ND_FUNCTIONS)
+    space.update(_optimizers.FUNCTIONS)
+    groups["contrib"].update(_optimizers.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_neural.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_contrib.FUNCTIONS)
     _submodule("_internal", {**{n: f for n, f in exported.items() if n.startswith("_")}, **_contrib.INTERNAL},
