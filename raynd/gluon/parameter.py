@@ -207,7 +207,7 @@ class Parameter:
 
     def _finish_deferred_init(self):
         """Draw the values now that the shape is known."""
-        if not self._deferred_init:
+        if not self._deferred_init or self._stype != "default":      # reading sparse values says what is missing
             return
         init, devices, default_init, data = self._deferred_init
         assert shape_is_known(self._shape), (
@@ -238,9 +238,6 @@ class Parameter:
 
     def _init_impl(self, data, devices):
         """Make the copies on ``devices`` from ``data`` and attach gradients."""
-        if self._stype != "default":
-            raise MXNetError(f"Parameter '{self._full_name}' has stype='{self._stype}'; sparse parameters are not "
-                             "supported: use stype='default'")
         self._changed()
         self._device_list = list(devices)
         self._index = {_key(d): i for i, d in enumerate(devices)}
@@ -343,7 +340,8 @@ class Parameter:
     def _dense(self, what):
         if self._stype != "default":
             raise RuntimeError(f"Cannot return a copy of Parameter '{self._full_name}' via {what}() because its "
-                               f"storage type is {self._stype}. Please use row_sparse_{what}() instead.")
+                               f"storage type is {self._stype}: sparse parameters are not supported, use "
+                               "stype='default'")
 
     def data(self, device=None, ctx=None):
         """The values on ``device``: the parameter's own array, not a copy."""
