@@ -5,6 +5,7 @@ from functools import partial
 
 from ..ops import registry
 from ..spec import ArraySpec, as_dtype, decode_spec
+from . import providers
 
 
 class Prepared:
@@ -27,7 +28,8 @@ def own(xp, result, dtype, arrays=()):
         return xp.asarray(result, dtype=dtype)
     if result.dtype != dtype:
         return xp.ascontiguousarray(result.astype(dtype)).reshape(result.shape)
-    if result.base is not None or not result.flags.c_contiguous or not getattr(result.flags, "writeable", True):
+    if isinstance(result.base, xp.ndarray) or not result.flags.c_contiguous \
+            or not getattr(result.flags, "writeable", True):     # a base that is no array is a provider's own memory
         return result.copy(order="C")
     if any(result is a for a in arrays):
         return result.copy()
@@ -40,7 +42,10 @@ def prepare(backend, name, in_specs, out_specs, attrs, into) -> Prepared:
     xp = backend.xp
     in_specs = [decode_spec(s) for s in in_specs]
     out_specs = [decode_spec(s) for s in out_specs]
-    if record.bind is not None:
+    function = providers.kernel(xp, name, in_specs, out_specs, attrs)
+    if function is not None:
+        pass
+    elif record.bind is not None:
         function = record.bind(xp, in_specs, out_specs, attrs)
     else:
         function = partial(record.kernel, xp, **attrs)

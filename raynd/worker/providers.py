@@ -1,0 +1,49 @@
+"""Where the kernels of heavy operators come from: the records' own (over NumPy), or PyTorch's where it is installed.
+
+``RAYND_KERNELS`` chooses: 'reference' never uses another provider, 'torch' insists on PyTorch, 'auto' (the default) uses it
+if it can be imported. A provider is a module with a table ``KERNELS`` from operator names to factories:
+``factory(xp, in_specs, out_specs, attrs)`` gives a function of the arrays, or None for what it does not support, and the
+record's kernel is used. It is imported when an operator of the table is first prepared, since that takes seconds.
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+from .. import config
+from ..errors import MXNetError
+
+# the operators for which PyTorch has faster kernels; kept here so that asking does not import it
+TORCH_OPERATORS = frozenset((
+    "convolution", "convolution_data_grad", "convolution_weight_grad", "deconvolution", "pooling", "nd_pooling",
+    "max_pool_grad", "batch_norm_train", "batch_norm_fixed", "batch_norm_grad", "layer_norm", "layer_norm_grad",
+    "softmax", "log_softmax", "nd_softmax", "nd_log_softmax", "softmax_grad", "log_softmax_grad", "embedding_grad",
+    "rnn", "rnn_grad",
+))
+_state: dict = {}
+
+
+def torch_available() -> bool:
+    """Whether PyTorch is installed (it is not imported to find out)."""
+    if "available" not in _state:
+        _state["available"] = importlib.util.find_spec("torch") is not None
+    return _state["available"]
+
+
+def in_use() -> str:
+    """'torch' or 'reference': the provider by the setting and by what is installed."""
+    choice = config.kernels()
+    if choice == "auto":
+        return "torch" if torch_available() else "reference"
+    if choice == "torch" and not torch_available():
+        raise MXNetError("RAYND_KERNELS=torch, but PyTorch is not installed in the device's environment; install "
+                         "raynd[torch], or set RAYND_KERNELS=auto")
+    return choice
+
+
+def kernel(xp, name, in_specs, out_specs, attrs):
+    """The provider's function for an operator on these specs, or None: use the record's own."""
+    if name not in TORCH_OPERATORS or xp.__name__ != "numpy" or in_use() != "torch":
+        return None
+    factory = importlib.import_module(f"{__package__}.torch_kernels").KERNELS.get(name)
+    return None if factory is None else factory(xp, in_specs, out_specs, attrs)

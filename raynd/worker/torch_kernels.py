@@ -1,0 +1,291 @@
+"""Kernels of PyTorch (oneDNN on the CPU) for the operators of ``providers.TORCH_OPERATORS``.
+
+Arrays become tensors without a copy and results go back the same way. float32 and float64 only: other types, and the
+cases that PyTorch defines differently, are left to the reference kernels.
+"""
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from ..ops.convolution import Geometry, _deconvolution_geometry
+from ..ops.pooling import Windows
+from ..spec import ArraySpec
+from .backend import follow_threads
+
+warnings.filterwarnings("ignore", message="The given NumPy array is not writable")      # they are only read
+follow_threads(torch.set_num_threads)
+
+KERNELS: dict = {}
+_aten = torch.ops.aten
+_NAMES = ("float32", "float64")
+
+
+def kernel(*names):
+    """Register the factory of some operators."""
+    def add(factory):
+        for name in names:
+            KERNELS[name] = factory
+        return factory
+    return add
+
+
+def tensor(x):
+    """An array as a tensor that shares its memory."""
+    return torch.from_numpy(x)
+
+
+def supported(*specs):
+    """Whether all are arrays of one supported dtype with at least one element."""
+    specs = [s for s in specs if s is not type(None)]
+    return all(isinstance(s, ArraySpec) and s.size for s in specs) and specs[0].dtype.name in _NAMES \
+        and all(s.dtype == specs[0].dtype for s in specs)
+
+
+# -- convolution ---------------------------------------------------------------------------------------------------
+
+
+def _geometry(in_specs, attrs):
+    data, weight = in_specs[:2]
+    return Geometry("convolution", data.shape, weight.shape, attrs["kernel"], attrs["stride"], attrs["dilate"],
+                    attrs["pad"], attrs["num_group"], attrs["layout"])
+
+
+@kernel("convolution")
+def _convolution(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs):
+        return None
+    g = _geometry(in_specs, attrs)
+    if g.last:
+        return None
+    function = (torch.conv1d, torch.conv2d, torch.conv3d)[g.n - 1]
+    no_bias = attrs["no_bias"]
+
+    def run(x, w, b):
+        return function(tensor(x), tensor(w), None if no_bias else tensor(b), g.stride, g.pad, g.dilate,
+                        g.groups).numpy()
+    return run
+
+
+def _backward(dy, x, w, attrs, which):
+    n = dy.dim() - 2
+    return _aten.convolution_backward(dy, x, w, None, attrs["stride"], attrs["pad"], attrs["dilate"], False, [0] * n,
+                                      attrs["groups"], which)
+
+
+def _shape_only(like, shape):
+    """A tensor of a shape whose values are not read."""
+    return like.new_empty(1).expand(shape)
+
+
+@kernel("convolution_data_grad")
+def _data_grad(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs) or attrs["channels_last"]:
+        return None
+
+    def run(dy, w):
+        dy = tensor(dy)
+        return _backward(dy, _shape_only(dy, attrs["shape"]), tensor(w), attrs, (True, False, False))[0].numpy()
+    return run
+
+
+@kernel("convolution_weight_grad")
+def _weight_grad(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs) or attrs["channels_last"]:
+        return None
+
+    def run(dy, x):
+        dy = tensor(dy)
+        return _backward(dy, tensor(x), _shape_only(dy, attrs["shape"]), attrs, (False, True, False))[1].numpy()
+    return run
+
+
+@kernel("deconvolution")
+def _deconvolution(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs):
+        return None
+    data, weight = in_specs[:2]
+    g, out = _deconvolution_geometry(data.shape, weight.shape, attrs["kernel"], attrs["stride"], attrs["dilate"],
+                                     attrs["pad"], attrs["adj"], attrs["target_shape"], attrs["num_group"],
+                                     attrs["layout"])
+    if g.last:
+        return None
+    extra = [o - ((n - 1) * s + d * (k - 1) + 1 - 2 * p)
+             for o, n, s, d, k, p in zip(out, data.shape[2:], g.stride, g.dilate, g.kernel, g.pad)]
+    if any(e < 0 or (e and e >= max(s, d)) for e, s, d in zip(extra, g.stride, g.dilate)):
+        return None
+    function = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[g.n - 1]
+    no_bias = attrs["no_bias"]
+
+    def run(x, w, b):
+        return function(tensor(x), tensor(w), None if no_bias else tensor(b), g.stride, g.pad, extra, g.groups,
+                        g.dilate).numpy()
+    return run
+
+
+# -- pooling -------------------------------------------------------------------------------------------------------
+
+
+def _windows(shape, attrs, convention):
+    """The windows if PyTorch's pooling means the same by them, else None."""
+    w = Windows(shape, attrs["kernel"], attrs["stride"], attrs["pad"], attrs[convention], attrs["global_pool"],
+                attrs["layout"])
+    fits = not w.last and all(2 * p <= k for p, k in zip(w.pad, w.kernel)) and len(w.kernel) == 2 and all(
+        o == (n + 2 * p - k) // s + 1 for o, n, p, k, s in zip(w.out, w.sizes, w.pad, w.kernel, w.stride))
+    return w if fits else None
+
+
+@kernel("pooling", "nd_pooling")
+def _pooling(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs) or attrs["pool_type"] not in ("max", "avg") or attrs["global_pool"]:
+        return None
+    w = _windows(in_specs[0].shape, attrs, "pooling_convention")
+    if w is None:
+        return None
+    if attrs["pool_type"] == "max":
+        return lambda x: torch.max_pool2d(tensor(x), w.kernel, w.stride, w.pad).numpy()
+    padded = attrs["count_include_pad"] is not False
+    return lambda x: _aten.avg_pool2d(tensor(x), w.kernel, w.stride, w.pad, False, padded).numpy()
+
+
+@kernel("max_pool_grad")
+def _max_pool_grad(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs) or attrs["global_pool"]:
+        return None
+    w = _windows(in_specs[1].shape, attrs, "convention")
+    if w is None:
+        return None
+
+    def run(dy, x, y):
+        x = tensor(x)
+        where = _aten.max_pool2d_with_indices(x, w.kernel, w.stride, w.pad)[1]
+        return _aten.max_pool2d_with_indices_backward(tensor(dy), x, w.kernel, w.stride, w.pad, [1, 1], False,
+                                                      where).numpy()
+    return run
+
+
+# -- normalisation -------------------------------------------------------------------------------------------------
+
+
+def _channels_second(in_specs, attrs):
+    return supported(*in_specs) and attrs["axis"] % len(in_specs[0].shape) == 1
+
+
+@kernel("batch_norm_train")
+def _batch_norm_train(xp, in_specs, out_specs, attrs):
+    if not _channels_second(in_specs, attrs):
+        return None
+    eps, momentum, fixed = attrs["eps"], attrs["momentum"], attrs["fix_gamma"]
+
+    def run(x, gamma, beta, running_mean, running_var):
+        y, mean, inv = torch.native_batch_norm(tensor(x), None if fixed else tensor(gamma), tensor(beta), None, None,
+                                               True, 0.0, eps)
+        mean, inv = mean.numpy(), inv.numpy()
+        variance = xp.maximum(1 / xp.square(inv) - inv.dtype.type(eps), 0)
+        moved = [running * running.dtype.type(momentum) + batch * batch.dtype.type(1 - momentum)
+                 for running, batch in ((running_mean, mean), (running_var, variance))]
+        return (y.numpy(), mean, inv, *moved)
+    return run
+
+
+@kernel("batch_norm_fixed")
+def _batch_norm_fixed(xp, in_specs, out_specs, attrs):
+    if not _channels_second(in_specs, attrs):
+        return None
+    eps, fixed = attrs["eps"], attrs["fix_gamma"]
+
+    def run(x, gamma, beta, mean, var):
+        inv = 1 / xp.sqrt(var + var.dtype.type(eps))
+        y = torch.native_batch_norm(tensor(x), None if fixed else tensor(gamma), tensor(beta), tensor(mean), tensor(var),
+                                    False, 0.0, eps)[0]
+        return y.numpy(), mean, inv
+    return run
+
+
+@kernel("batch_norm_grad")
+def _batch_norm_grad(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs) or attrs["axis"] % len(in_specs[1].shape) != 1:
+        return None
+    fixed = attrs["fix_gamma"]
+
+    def run(dy, x, gamma, mean, inv):
+        dx, dg, db = _aten.native_batch_norm_backward(
+            tensor(dy), tensor(x), None if fixed else tensor(gamma), None, None, tensor(mean), tensor(inv), True, 0.0,
+            (True, True, True))
+        return dx.numpy(), xp.zeros_like(gamma) if fixed else dg.numpy(), db.numpy()
+    return run
+
+
+@kernel("layer_norm")
+def _layer_norm(xp, in_specs, out_specs, attrs):
+    shape = in_specs[0].shape
+    axis = -1 if attrs["axis"] is None else attrs["axis"]
+    if not supported(*in_specs) or axis % len(shape) != len(shape) - 1:
+        return None
+    eps = 1e-5 if attrs["eps"] is None else attrs["eps"]
+
+    def run(x, gamma, beta):
+        y, mean, inv = torch.native_layer_norm(tensor(x), shape[-1:], tensor(gamma), tensor(beta), eps)
+        return y.numpy(), mean.numpy(), xp.reciprocal(inv.numpy())
+    return run
+
+
+@kernel("layer_norm_grad")
+def _layer_norm_grad(xp, in_specs, out_specs, attrs):
+    shape = in_specs[1].shape
+    if not supported(*in_specs) or attrs["axis"] % len(shape) != len(shape) - 1:
+        return None
+
+    def run(dy, x, gamma, mean, std):
+        gamma = tensor(gamma)
+        results = _aten.native_layer_norm_backward(tensor(dy), tensor(x), shape[-1:], tensor(mean),
+                                                   tensor(xp.reciprocal(std)), gamma, gamma, (True, True, True))
+        return tuple([r.numpy() for r in results])
+    return run
+
+
+# -- softmax, embedding --------------------------------------------------------------------------------------------
+
+
+@kernel("softmax", "nd_softmax")
+def _softmax(xp, in_specs, out_specs, attrs):
+    return _softmax_like(torch.softmax, in_specs, out_specs, attrs)
+
+
+@kernel("log_softmax", "nd_log_softmax")
+def _log_softmax(xp, in_specs, out_specs, attrs):
+    return _softmax_like(torch.log_softmax, in_specs, out_specs, attrs)
+
+
+def _softmax_like(function, in_specs, out_specs, attrs):
+    if attrs["use_length"] or attrs["temperature"] not in (None, 1) or not supported(in_specs[0], *out_specs):
+        return None
+    return lambda x, length: function(tensor(x), attrs["axis"]).numpy()
+
+
+@kernel("softmax_grad")
+def _softmax_grad(xp, in_specs, out_specs, attrs):
+    if attrs["scale"] != 1 or not supported(*in_specs) or not isinstance(attrs["axis"], int):
+        return None
+    return lambda dy, y: _aten._softmax_backward_data(tensor(dy), tensor(y), attrs["axis"], tensor(y).dtype).numpy()
+
+
+@kernel("log_softmax_grad")
+def _log_softmax_grad(xp, in_specs, out_specs, attrs):
+    if attrs["scale"] != 1 or not supported(*in_specs):
+        return None
+    return lambda dy, y: _aten._log_softmax_backward_data(tensor(dy), tensor(y), attrs["axis"],
+                                                          tensor(y).dtype).numpy()
+
+
+@kernel("embedding_grad")
+def _embedding_grad(xp, in_specs, out_specs, attrs):
+    if not supported(in_specs[0], *out_specs) or not in_specs[1].size:
+        return None
+    rows = attrs["rows"]
+
+    def run(dy, data):
+        index = xp.clip(xp.asarray(data, dtype="int64").reshape(-1), 0, rows - 1)
+        return _aten.embedding_dense_backward(tensor(dy).reshape(index.size, -1), tensor(index), rows, -1, False).numpy()
+    return run
