@@ -84,9 +84,9 @@ def outside_trace():
 
 def traced(x):
     """``x``, or its stand-in where a program is being recorded on this thread: how a block's own arrays (parameters)
-    become inputs of its program."""
+    become inputs of its program, and what it writes to them a part of it."""
     trace = scope().trace
-    return x if trace is None or x._buffer.queue is trace else trace.capture(x)
+    return x if trace is None or not isinstance(x, Proxy) or x._buffer.queue is trace else trace.capture(x)
 
 
 class Proxy:
@@ -253,6 +253,8 @@ def invoke(op, inputs, attrs=_NO_ATTRS):
     key = tuple(key)
     if queue is None:
         raise ArgumentError(f"{op.name} needs at least one array among its arguments, got {inputs!r}")
+    if modes.trace is not None and queue is not modes.trace:
+        return invoke(op, [traced(x) for x in inputs], attrs)
     call = queue.calls.get(key)
     if call is None:
         ready = settle(op, inputs, queue)
@@ -333,6 +335,9 @@ def invoke_into(op, inputs, attrs, targets, same_kind=False):
     modes = scope()
     if modes.recording and any(isinstance(x, Proxy) and x._entry is not None for x in (*inputs, *targets)):
         raise MXNetError("Inplace operations (+=, -=, x[:]=, etc) are not supported when recording with autograd")
+    given = targets
+    if modes.trace is not None:
+        inputs, targets = [traced(x) for x in inputs], [traced(t) for t in targets]
     array = next((x for x in inputs if isinstance(x, Proxy)), None)
     queue = (targets[0] if array is None else array)._buffer.queue
     inputs = settle(op, inputs, queue) or inputs
@@ -361,7 +366,7 @@ def invoke_into(op, inputs, attrs, targets, same_kind=False):
     if call.big:
         queue.big += call.nbytes
     queue.kick()
-    return targets
+    return given
 
 
 def where():

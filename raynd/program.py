@@ -36,16 +36,33 @@ MAX_PROGRAMS = 64                  # kept for a block; the least recently used o
 
 
 def flatten(value, arrays):
-    """Append the arrays of nested lists and tuples to ``arrays``; returns the structure, hashable."""
+    """Append the arrays of nested lists, tuples and dicts to ``arrays``; returns the structure, hashable."""
     if isinstance(value, Proxy):
         arrays.append(value)
         return Proxy
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *[flatten(v, arrays) for v in value])
+    if type(value) is dict:
+        return ("dict", *[(Same(k), flatten(v, arrays)) for k, v in value.items()])
     try:
         return ("value", typed(freeze(value)))
     except ArgumentError:
-        return ("object", id(value))
+        return Same(value)
+
+
+class Same:
+    """Stands for an object in a key: equal only for the very same object, which it keeps, so that no other gets its
+    address."""
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return type(other) is Same and other.value is self.value
+
+    def __hash__(self):
+        return id(self.value)
 
 
 def unflatten(value, arrays):
@@ -55,6 +72,8 @@ def unflatten(value, arrays):
     if isinstance(value, (list, tuple)):
         made = [unflatten(v, arrays) for v in value]
         return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    if type(value) is dict:
+        return {k: unflatten(v, arrays) for k, v in value.items()}
     return value
 
 
@@ -97,7 +116,7 @@ class ProgramCache:
         if any(x._buffer.queue is not queue for x in arrays):
             return function(*args)           # raises, or computes, as eagerly
         first_seen = {}
-        aliases = tuple([first_seen.setdefault((id(x._buffer), x._offset), i) for i, x in enumerate(arrays)])
+        aliases = tuple([first_seen.setdefault((id(x._buffer), x._offset, x._entry), i) for i, x in enumerate(arrays)])
         key = (queue.device, structure, tuple([x._spec for x in arrays]), tuple([type(x) for x in arrays]), aliases,
                modes.recording, modes.training,
                tuple([x._entry is not None for x in arrays]) if modes.recording else None, extra_key)
@@ -122,7 +141,7 @@ class ProgramCache:
         except TraceError as error:
             if not self.warned:
                 self.warned = True
-                warnings.warn(f"{type(block).__name__} stays eager: {error} ({_user_line(error)})", FallbackWarning,
+                warnings.warn(f"{type(block).__name__} stays eager: {error}{_user_line(error)}", FallbackWarning,
                               stacklevel=4)
             return None
 
@@ -139,12 +158,12 @@ class ProgramCache:
 
 
 def _user_line(error):
-    """'file:line' of the innermost frame of an error that is not raynd's own."""
+    """' (file:line: source)' of the innermost frame of an error that is not raynd's own; '' if there is none."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if not INTERNAL[frame.f_code]:
             text = linecache.getline(frame.f_code.co_filename, line).strip()
-            return f"{frame.f_code.co_filename}:{line}: {text}"
-    return "unknown place"
+            return f" ({frame.f_code.co_filename}:{line}: {text})"
+    return ""
 
 
 def _record(block, function, args, arrays, queue, modes):
@@ -152,7 +171,7 @@ def _record(block, function, args, arrays, queue, modes):
     inner = []
     for x in arrays:
         known = next((y for y, z in zip(inner, arrays) if z._buffer is x._buffer and z._offset == x._offset
-                      and z._spec is x._spec), None)
+                      and z._spec is x._spec and z._entry == x._entry), None)
         if known is None:
             entry = autograd.Leaf(None, "write", x._spec) if modes.recording and x._entry is not None else None
             known = trace.array(x._spec, type(x), entry)
@@ -204,9 +223,15 @@ def _record(block, function, args, arrays, queue, modes):
                 wires.append(wire)
                 specs.append(_spec_of(trace, forward_items, wire))
     forward = trace.part(name, forward_items, input_ids, wires, specs, inputs)
+    outside = list({id(y): x for y, x in zip(inner, arrays)}.values()) + [x for x, _ in captured]
+    if any(x._entry is not trace.originals[id(x._buffer)][2] for x in inputs):
+        raise TraceError("it stores a recorded value in an array from outside")
+    for i in forward.mutates:
+        if sum(x._buffer is outside[i]._buffer for x in outside) > 1:
+            raise TraceError("it writes to an array that it also uses through a view")
     template = _template(result)
     recorded = _Recorded(trace, forward, [outside for outside, _ in captured], template, len(outputs), residuals)
-    recorded.inputs = len(inputs) - len(captured)
+    recorded.read_before_write = [i for i in forward.mutates if ("in", i) in residuals]
     first_at = {}
     for i, x in enumerate(inner):
         first_at.setdefault(id(x), i)
@@ -238,6 +263,8 @@ def _template(result):
     if isinstance(result, (list, tuple)):
         made = [_template(v) for v in result]
         return type(result)(*made) if hasattr(result, "_fields") else type(result)(made)
+    if type(result) is dict:
+        return {k: _template(v) for k, v in result.items()}
     return ("constant", result)
 
 
@@ -246,6 +273,8 @@ def _filled(template, arrays):
         return next(arrays)
     if isinstance(template, tuple) and len(template) == 2 and template[0] == "constant":
         return template[1]
+    if type(template) is dict:
+        return {k: _filled(v, arrays) for k, v in template.items()}
     made = [_filled(v, arrays) for v in template]
     return type(template)(*made) if hasattr(template, "_fields") else type(template)(made)
 
@@ -293,14 +322,18 @@ def run(recorded, block, arrays, queue, modes):
         program.define(queue)
     inputs = [arrays[i] for i in recorded.order] + recorded.captured
     wires = []
-    for i, x in enumerate(inputs):
+    for x in inputs:
         materialised(x)
+    # what backward reads of an input is what it was before the program wrote to it: holding it makes the write copy
+    before = {n: inputs[n]._buffer.content for n in recorded.read_before_write} if modes.recording else {}
+    for i, x in enumerate(inputs):
         wires.append(writable_wire(x, False) if i in program.mutates else x._wire())
     state = None
     if program.needs_generator:
         state = draws.take(queue.device, program.draws)
         wires.append((state,))
-    contents = [(x._buffer.content, x._offset, x._spec) for x in inputs] if modes.recording else ()
+    contents = [(before.get(i) or x._buffer.content, x._offset, x._spec)
+                for i, x in enumerate(inputs)] if modes.recording else ()
     made = emit(queue, program, tuple(wires), type(arrays[0]))
     outputs = made[:recorded.count]
     if modes.recording and any(recorded.on_tape):

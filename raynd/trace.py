@@ -28,10 +28,10 @@ class Trace:
         self.pending = deque()
         self.calls, self.known = {}, {}
         self.big = 0
-        self.captured = {}               # id(Buffer) -> (proxy outside, proxy inside)
+        self.captured = {}               # which memory, seen how -> (proxy outside, proxy inside)
         self.draws = 0
         self.generator = None            # the placeholder of the random state, once something draws
-        self.originals = {}              # id(Buffer) -> (Buffer, its first Content), of the inputs
+        self.originals = {}              # id(Buffer) -> (Buffer, its first Content, its tape entry), of the inputs
 
     def learn(self, call):
         """Remember a call that the program is made of."""
@@ -56,7 +56,7 @@ class Trace:
     def array(self, spec, cls=None, entry=None):
         """A new input of the program. Its content is held here, so a write to it makes a new one."""
         buffer = Buffer(Content(next_id(), self.pending), self)
-        self.originals[id(buffer)] = buffer, buffer.content
+        self.originals[id(buffer)] = buffer, buffer.content, entry
         proxy = (cls or array_class())(buffer, spec)
         proxy._entry = entry
         return proxy
@@ -67,12 +67,14 @@ class Trace:
 
     def capture(self, proxy):
         """The program's input for an array made outside of it."""
-        key = id(proxy._buffer), proxy._offset, proxy._spec
+        buffer, entry = proxy._buffer, proxy._entry
+        key = id(buffer), proxy._offset, proxy._spec, type(proxy), entry
         if key not in self.captured:
-            if proxy._buffer.queue.tracing or proxy._buffer.queue.device != self.device:
-                raise MXNetError(f"an array on {proxy._buffer.queue.device} was used in a block that runs on "
-                                 f"{self.device}")
-            self.captured[key] = proxy, self.array(proxy._spec, type(proxy), proxy._entry)
+            if buffer.queue.tracing or buffer.queue.device != self.device:
+                raise TraceError(f"it uses an array on {buffer.queue.device} and runs on {self.device}")
+            if type(entry) is tuple:         # the next call would mean another array
+                raise TraceError("it uses a value on the tape that is no argument of it")
+            self.captured[key] = proxy, self.array(proxy._spec, type(proxy), entry)
         return self.captured[key][1]
 
     def draw(self):

@@ -39,3 +39,110 @@ def test_results_of_a_program_share_no_memory(part):
         assert [r.reshape(-1)[:2].tolist() for r in results] == [[5, 1], [6, 2], [2, 2], [7, 2], [1, 1]]
         assert x[:2].tolist() == [1, 8]
         x[1] = 1
+
+
+class Scaled(mx.gluon.HybridBlock):
+    """x times a state and a parameter that the forward first computes with alone; the state moves at each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = mx.gluon.Parameter("w", shape=(3,), init="ones")
+        self.state = mx.np.full(3, 3.0)
+
+    def forward(self, x):
+        y = x * self.state * (self.w.data(x.device) * 2)
+        self.state[:] = self.state * 2
+        self.state += 1
+        return y
+
+
+def steps(block, *further):
+    out = []
+    for i in range(3):
+        x = mx.np.ones(3)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = block(x, *further)
+        y.backward()
+        out.append([v.tolist() for v in (y, x.grad, block.w.grad(), block.state)])
+        block.w.set_data(mx.np.full(3, i + 2.0))
+    return out
+
+
+def test_a_blocks_own_arrays_are_inputs_of_its_program_also_where_they_are_used_alone():
+    blocks = [Scaled(), Scaled()]
+    for b in blocks:
+        b.initialize()
+    blocks[1].hybridize()
+    assert steps(blocks[1]) == steps(blocks[0])
+    assert len(next(iter(blocks[1]._cached_op.programs.values())).forward.description[3]) > 4
+
+
+def test_an_array_written_and_read_through_a_view_keeps_a_block_eager():
+    class Block(Scaled):
+        def forward(self, x):
+            self.part[:] = self.part + 1
+            return x * self.state * self.w.data()
+
+    results = []
+    for hybrid in (False, True):
+        block = Block()
+        block.part = block.state[1:]
+        block.initialize()
+        if hybrid:
+            block.hybridize()
+            with pytest.warns(mx.errors.FallbackWarning, match="view"):
+                results.append(steps(block))
+        else:
+            results.append(steps(block))
+    assert results[0] == results[1]
+
+
+def test_a_value_on_the_tape_from_outside_keeps_a_block_eager():
+    class Block(mx.gluon.HybridBlock):
+        def forward(self, x):
+            return x * self.gate
+
+    block, q = Block(), mx.np.ones(2)
+    q.attach_grad()
+    block.hybridize()
+    with pytest.warns(mx.errors.FallbackWarning, match="on the tape"):
+        for i in range(3):
+            with mx.autograd.record():
+                block.gate = q * i
+                y = block(mx.np.ones(2))
+            y.backward()
+            assert q.grad.tolist() == [i, i]
+
+
+def test_an_argument_and_its_detached_self_are_two_arguments():
+    class Block(mx.gluon.HybridBlock):
+        def forward(self, x, z):
+            return x * 2 + z * 3
+
+    block = Block()
+    block.hybridize()
+    x = mx.np.ones(2)
+    x.attach_grad()
+    for args, gradient in (((x, x.detach()), 2), ((x.detach(), x), 3), ((x, x), 5)):
+        with mx.autograd.record():
+            y = block(*args)
+        y.backward()
+        assert x.grad.tolist() == [gradient] * 2
+
+
+def test_dicts_and_objects_as_arguments_are_those_of_the_call():
+    class Choice:
+        def __init__(self, factor):
+            self.factor = factor
+
+    class Block(mx.gluon.HybridBlock):
+        def forward(self, x, extra, choice):
+            return {"y": x * extra["m"] * choice.factor, "z": [x]}
+
+    block = Block()
+    block.hybridize()
+    for i in range(5):                       # each new object may get the address of the one before
+        made = block(mx.np.ones(2), {"m": mx.np.full(2, i)}, Choice(i))
+        assert made["y"].tolist() == [i * i] * 2 and made["z"][0].tolist() == [1, 1]
+    assert len(block._cached_op.programs) == 5

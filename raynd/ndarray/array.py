@@ -8,7 +8,7 @@ import numpy
 
 from .. import autograd, protocol
 from ..device import Device, as_device
-from ..dispatch import F, PlaceholderScalar, Proxy, _class_hook, invoke, invoke_into, materialised, stage
+from ..dispatch import F, PlaceholderScalar, Proxy, _class_hook, invoke, invoke_into, materialised, stage, traced
 from ..engine import engine
 from ..errors import ArgumentError, MXNetError, ShapeError, TraceError, dual
 from ..ops import registry
@@ -122,7 +122,7 @@ class NDArray(Proxy):
 
     def asnumpy(self):
         """The values as a private, writable NumPy array; waits for them."""
-        queue = materialised(self)._buffer.queue
+        queue = materialised(traced(self))._buffer.queue
         waiter = queue.ask(protocol.FETCH, self._wire(), "asnumpy()")
         return queue.link.receive(engine.finish(waiter), self._spec)
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy
 
-from ..dispatch import F, Proxy, array_class, invoke_into, scope
+from ..dispatch import F, Proxy, array_class, invoke_into, scope, traced
 from ..errors import ArgumentError, IndexOutOfBounds, MXNetError, ShapeError
 from ..ops import registry
 from ..ops.indexing import check_assignable
@@ -85,6 +85,7 @@ def contiguous_view(x, items, shape):
 
 def getitem(x, key):
     """``x[key]``."""
+    x = traced(x)
     basic = _basic(key)
     if basic is None:
         return advanced(x, key)
@@ -111,6 +112,7 @@ def advanced(x, key):
 
 def setitem(x, key, value):
     """``x[key] = value``; under recording only ``x[:] = array`` into an array that is off the tape."""
+    x = traced(x)
     basic = _basic(key)
     recording = scope().recording
     if recording and (x._entry is not None or (isinstance(value, Proxy) and value._entry is not None)):
