@@ -534,10 +534,9 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
     """Gradients of ``heads`` with regard to ``variables`` (arrays with attach_grad, or results on the tape).
 
     With ``create_graph`` they are themselves recorded, for gradients of gradients. ``retain_graph`` defaults to
-    ``create_graph``. Returns a list, or one array if ``variables`` is one.
+    ``create_graph``. Returns a list with an array for each variable, as MXNet does also for a single one.
     """
     heads = _as_list(heads)
-    single = isinstance(variables, Proxy)
     variables = _as_list(variables)
     if not variables:
         raise ArgumentError("variables cannot be an empty list")
@@ -558,7 +557,7 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
                 node.release()
     finally:
         scope_var.reset(token)
-    return results[0] if single else results
+    return results
 
 
 def get_symbol(x):
@@ -603,7 +602,7 @@ def transfer(x, source, queue):
     tag = next_tag()
     content = Content(next_id(), queue.pending)
     source.push((protocol.SEND, x._wire(), str(queue.device), tag), "copy to " + str(queue.device))
-    source.flush()
+    source.flush_fully()
     queue.push((protocol.RECEIVE, tag, content.id, str(source.device)), "copy from " + str(source.device))
     queue.copies += 1
     queue.big += x._spec.nbytes

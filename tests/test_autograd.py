@@ -94,7 +94,7 @@ def test_gradient_of_a_gradient():
     x = variable([0.3, -0.7])
     with autograd.record():
         y = mx.np.exp(x) * x
-        g = autograd.grad(y, x, create_graph=True)
+        g = autograd.grad(y, x, create_graph=True)[0]
         loss = (g * g).sum()
     loss.backward()
     v = onp.array([0.3, -0.7])
@@ -107,8 +107,8 @@ def test_third_derivative():
     x = variable([1.5])
     with autograd.record():
         y = x * x * x * x
-        g1 = autograd.grad(y, x, create_graph=True)
-        g2 = autograd.grad(g1, x, create_graph=True)
+        g1 = autograd.grad(y, x, create_graph=True)[0]
+        g2 = autograd.grad(g1, x, create_graph=True)[0]
     g2.backward()
     assert onp.allclose(x.grad.asnumpy(), [24 * 1.5])
 

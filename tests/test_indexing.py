@@ -287,7 +287,7 @@ def test_second_order_through_indexing():
     x.attach_grad()
     with autograd.record():
         y = x[[0, 0, 1]]
-        g = autograd.grad(F.sum(y * y * y), x, create_graph=True)
+        g = autograd.grad(F.sum(y * y * y), x, create_graph=True)[0]
         s = F.sum(g * g)
     s.backward()
     counts = np.array([2.0, 1.0, 0.0])[:, None, None]

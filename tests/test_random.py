@@ -366,7 +366,7 @@ def test_second_order():
     scale.attach_grad()
     with autograd.record():
         x = np.random.exponential(scale)
-        g = autograd.grad(x * x, scale, create_graph=True)
+        g = autograd.grad(x * x, scale, create_graph=True)[0]
     g.backward()
     numpy.testing.assert_allclose(scale.grad.asnumpy(), 2 * (x.asnumpy() / 2) ** 2, rtol=1e-5)
 
