@@ -551,7 +551,11 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
         results = []
         for v in variables:
             g = found.get(_key(v._entry), [None, None])[1]
-            results.append(F.zeros_like(v) if g is None else g)
+            g = F.zeros_like(v) if g is None else g
+            if create_graph and g._entry is None:            # a constant: on the tape all the same, with no gradient
+                g = type(g)(g._buffer, g._spec, g._offset)
+                PythonNode("a constant gradient", lambda grads, create_graph: [None] * len(variables), variables, [g])
+            results.append(g)
         if not (create_graph if retain_graph is None else retain_graph):
             for node in finished:
                 node.release()

@@ -14,10 +14,10 @@ import sys
 from contextlib import contextmanager, redirect_stderr
 
 import numpy as np
-import numpy.random as rnd  # noqa: F401
-import numpy.testing as npt  # noqa: F401
+import numpy.random as rnd
+import numpy.testing as npt
 
-import raynd as mx  # noqa: F401
+import raynd as mx
 
 from . import autograd, device as _device, random as _random
 from .device import current_device
