@@ -104,9 +104,7 @@ def _convolution(xp, data, weight, bias, kernel, stride, dilate, pad, num_filter
 
 
 def _bias_grad(F, dy, channels_last):
-    n = len(dy.shape)
-    channel = n - 1 if channels_last else 1
-    return F.sum(dy, axis=tuple(i for i in range(n) if i != channel))
+    return F.channel_sum(dy, axis=len(dy.shape) - 1 if channels_last else 1)
 
 
 def _convolution_vjp(F, dy, x, y, kernel, stride, dilate, pad, num_filter, num_group, workspace, no_bias, cudnn_tune,

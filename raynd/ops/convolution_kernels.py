@@ -15,6 +15,8 @@ from __future__ import annotations
 import itertools
 import math
 
+from .parallel import run_chunks
+
 CHUNK_BYTES = 1 << 20               # working set of a chunk: about half of a core's second-level cache
 SMALL_CHANNELS = 24                 # up to this many channels summed over, the taps are stacked
 
@@ -138,26 +140,31 @@ def conv(xp, x, w, stride, dilate, pad, groups):
         (taps * c * probe.length if stacked else 0)
     bounds = list(_chunks(x.shape[0], per_sample, dtype.itemsize))
     chunk = bounds[0][1]
-    reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
-    total = xp.empty((chunk, o, reader.row_length), dtype)
-    scratch = None if stacked else xp.empty((chunk, o, reader.length), dtype)
-    columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
     if stacked:
         weights = xp.ascontiguousarray(weights.transpose(0, 2, 1, 3)).reshape(groups, o, taps * c)
-    for start, stop in bounds:
-        planes = reader.load(x[start:stop])
-        m = stop - start
-        acc = total[:m, :, :reader.length]
-        for g in range(groups):
-            channels = slice(g * c, (g + 1) * c)
-            if stacked:
-                xp.matmul(weights[g], _stack(xp, reader, planes, columns, channels), out=acc)
-            else:
-                for t in range(taps):
-                    xp.matmul(weights[g, t], reader.read(planes, t, channels), out=scratch[:m] if t else acc)
-                    if t:
-                        acc += scratch[:m]
-            y[start:stop, g * o:(g + 1) * o] = reader.rows(total[:m])
+
+    def worker():
+        reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
+        total = xp.empty((chunk, o, reader.row_length), dtype)
+        scratch = None if stacked else xp.empty((chunk, o, reader.length), dtype)
+        columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
+
+        def run(start, stop):
+            planes = reader.load(x[start:stop])
+            m = stop - start
+            acc = total[:m, :, :reader.length]
+            for g in range(groups):
+                channels = slice(g * c, (g + 1) * c)
+                if stacked:
+                    xp.matmul(weights[g], _stack(xp, reader, planes, columns, channels), out=acc)
+                else:
+                    for t in range(taps):
+                        xp.matmul(weights[g, t], reader.read(planes, t, channels), out=scratch[:m] if t else acc)
+                        if t:
+                            acc += scratch[:m]
+                y[start:stop, g * o:(g + 1) * o] = reader.rows(total[:m])
+        return run
+    run_chunks(xp, bounds, worker)
     return y
 
 
@@ -174,23 +181,29 @@ def conv_weight_grad(xp, dy, x, kernel, stride, dilate, pad, groups):
         (taps * c * probe.length if stacked else 0)
     bounds = list(_chunks(x.shape[0], per_sample, dtype.itemsize))
     chunk = bounds[0][1]
-    reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
-    flat = xp.zeros((chunk, dy.shape[1], reader.row_length), dtype)
-    columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
-    total = xp.zeros((groups, taps, o, c) if not stacked else (groups, o, taps * c), dtype)
-    for start, stop in bounds:
-        planes = reader.load(x[start:stop])
-        m = stop - start
-        reader.rows(flat[:m])[...] = dy[start:stop]
-        for g in range(groups):
-            channels = slice(g * c, (g + 1) * c)
-            rows = flat[:m, g * o:(g + 1) * o, :reader.length]
-            if stacked:
-                stack = _stack(xp, reader, planes, columns, channels)
-                total[g] += xp.matmul(rows, stack.swapaxes(1, 2)).sum(axis=0)
-            else:
-                for t in range(taps):
-                    total[g, t] += xp.matmul(rows, reader.read(planes, t, channels).swapaxes(1, 2)).sum(axis=0)
+
+    def worker():
+        reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
+        flat = xp.zeros((chunk, dy.shape[1], reader.row_length), dtype)
+        columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
+        total = xp.zeros((groups, taps, o, c) if not stacked else (groups, o, taps * c), dtype)
+
+        def run(start, stop):
+            planes = reader.load(x[start:stop])
+            m = stop - start
+            reader.rows(flat[:m])[...] = dy[start:stop]
+            for g in range(groups):
+                channels = slice(g * c, (g + 1) * c)
+                rows = flat[:m, g * o:(g + 1) * o, :reader.length]
+                if stacked:
+                    stack = _stack(xp, reader, planes, columns, channels)
+                    total[g] += xp.matmul(rows, stack.swapaxes(1, 2)).sum(axis=0)
+                else:
+                    for t in range(taps):
+                        total[g, t] += xp.matmul(rows, reader.read(planes, t, channels).swapaxes(1, 2)).sum(axis=0)
+        run.total = total
+        return run
+    total = sum(run.total for run in run_chunks(xp, bounds, worker))
     if stacked:
         total = total.reshape(groups, o, taps, c).transpose(0, 2, 1, 3)
     result = xp.empty((groups, o, c, taps), dtype)
@@ -224,40 +237,44 @@ def conv_data_grad(xp, dy, w, sizes, stride, dilate, pad, groups):
     per_sample = dy.shape[1] * size + 2 * c * length + (most * o * length if stacked else 0)
     bounds = list(_chunks(dy.shape[0], per_sample, dtype.itemsize))
     chunk = bounds[0][1]
-    buffer = xp.zeros((chunk, dy.shape[1], size), dtype)
-    grid = buffer[:, :, front:front + length].reshape(chunk, dy.shape[1], *rows) if front + length <= size else None
-    inside = grid[(slice(None), slice(None), *[slice(0, n) for n in plan.out])]
-    total = xp.empty((chunk, c, length), dtype)
-    scratch = None if stacked else xp.empty((chunk, c, length), dtype)
-    columns = xp.empty((chunk, most * o, length), dtype) if stacked else None
     if stacked:
         joined = [xp.ascontiguousarray(weights[:, m].transpose(0, 2, 1, 3)).reshape(groups, c, len(m) * o)
                   for m in members]
     covers, places = _dx_places(plan, sizes, rows)
     if not covers:
         dx[...] = 0
-    for start, stop in bounds:
-        m = stop - start
-        inside[:m] = dy[start:stop]
-        for g in range(groups):
-            channels = slice(g * o, (g + 1) * o)
-            for p, group in enumerate(members):
-                acc = total[:m]
-                if stacked:
-                    part = columns[:m, :len(group) * o]
-                    for i, t in enumerate(group):
-                        part[:, i * o:(i + 1) * o] = buffer[:m, channels, offsets[t]:offsets[t] + length]
-                    xp.matmul(joined[p][g], part, out=acc)
-                else:
-                    for i, t in enumerate(group):
-                        xp.matmul(weights[g, t], buffer[:m, channels, offsets[t]:offsets[t] + length],
-                                  out=scratch[:m] if i else acc)
-                        if i:
-                            acc += scratch[:m]
-                source, target = places[p]
-                plane = acc.reshape(m, c, *rows)
-                dx[(slice(start, stop), slice(g * c, (g + 1) * c), *target)] = \
-                    plane[(slice(None), slice(None), *source)]
+
+    def worker():
+        buffer = xp.zeros((chunk, dy.shape[1], size), dtype)
+        grid = buffer[:, :, front:front + length].reshape(chunk, dy.shape[1], *rows)
+        inside = grid[(slice(None), slice(None), *[slice(0, n) for n in plan.out])]
+        total = xp.empty((chunk, c, length), dtype)
+        scratch = None if stacked else xp.empty((chunk, c, length), dtype)
+        columns = xp.empty((chunk, most * o, length), dtype) if stacked else None
+
+        def run(start, stop):
+            m = stop - start
+            inside[:m] = dy[start:stop]
+            for g in range(groups):
+                channels = slice(g * o, (g + 1) * o)
+                for p, group in enumerate(members):
+                    acc = total[:m]
+                    if stacked:
+                        part = columns[:m, :len(group) * o]
+                        for i, t in enumerate(group):
+                            part[:, i * o:(i + 1) * o] = buffer[:m, channels, offsets[t]:offsets[t] + length]
+                        xp.matmul(joined[p][g], part, out=acc)
+                    else:
+                        for i, t in enumerate(group):
+                            xp.matmul(weights[g, t], buffer[:m, channels, offsets[t]:offsets[t] + length],
+                                      out=scratch[:m] if i else acc)
+                            if i:
+                                acc += scratch[:m]
+                    source, target = places[p]
+                    dx[(slice(start, stop), slice(g * c, (g + 1) * c), *target)] = \
+                        acc.reshape(m, c, *rows)[(slice(None), slice(None), *source)]
+        return run
+    run_chunks(xp, bounds, worker)
     return dx
 
 

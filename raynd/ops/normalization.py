@@ -55,7 +55,7 @@ def channel_sum(xp, x3):
     """Sums over all but the channel axis of (outer, channels, inner)."""
     if x3.shape[2] == 1:
         return x3[:, :, 0].sum(axis=0)
-    return x3.sum(axis=2).sum(axis=0)
+    return xp.matmul(x3, xp.ones(x3.shape[2], x3.dtype)).sum(axis=0)     # twice as fast as a reduction of axis 2
 
 
 def channel_dot(xp, a3, b3):
@@ -63,6 +63,12 @@ def channel_dot(xp, a3, b3):
     if a3.shape[2] == 1:
         return xp.einsum("nc,nc->c", a3[:, :, 0], b3[:, :, 0])
     return xp.matmul(a3[:, :, None, :], b3[:, :, :, None])[:, :, 0, 0].sum(axis=0)
+
+
+operator("channel_sum", "x, axis", inputs="x", infer=lambda x, axis: spec(x.shape[axis:axis + 1], x.dtype),
+         kernel=lambda xp, x, axis: channel_sum(xp, channels_last_or_first(xp, wide(xp, x), axis)),
+         vjp=lambda F, dy, x, y, axis: F.zeros_like(x[0]) + _vector(F, dy, x[0], axis),
+         doc="Sums over all axes but one.")
 
 
 def _batch_norm_train(xp, x, gamma, beta, running_mean, running_var, eps, momentum, fix_gamma, axis):
@@ -189,7 +195,7 @@ def _batch_norm_fixed_vjp(F, dy, x, y, eps, momentum, fix_gamma, axis):
     mean, inv = _vector(F, y[1], data, axis), _vector(F, y[2], data, axis)
     dx = dy * (inv if fix_gamma else inv * _vector(F, gamma, data, axis))
     dg = F.zeros_like(gamma) if fix_gamma else F.sum(dy * (data - mean) * inv, axis=axes)
-    return dx, dg, F.sum(dy, axis=axes), None, None
+    return dx, dg, F.channel_sum(dy, axis=axis), None, None
 
 
 operator("batch_norm_fixed", _PARAMETERS + ", eps, momentum, fix_gamma, axis", inputs=_PARAMETERS,

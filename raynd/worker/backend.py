@@ -7,6 +7,7 @@ import sys
 import numpy
 
 from ..errors import DeviceError
+from ..ops import parallel
 
 
 class Backend:
@@ -49,6 +50,7 @@ class Backend:
         import threadpoolctl
         threadpoolctl.threadpool_limits(count)
         _threads["count"] = count
+        parallel.set_threads(count)
         for function in _threads["followers"]:
             function(count)
 

@@ -136,6 +136,11 @@ def _windows(shape, attrs, convention):
     return w if fits else None
 
 
+def _apart(w):
+    """Whether windows do not overlap: then the reference kernels are faster, which need no indices for backward."""
+    return all(s >= k for s, k in zip(w.stride, w.kernel))
+
+
 @kernel("pooling", "nd_pooling")
 def _pooling(xp, in_specs, out_specs, attrs):
     if not supported(*in_specs, *out_specs) or attrs["pool_type"] not in ("max", "avg") or attrs["global_pool"]:
@@ -144,6 +149,8 @@ def _pooling(xp, in_specs, out_specs, attrs):
     if w is None:
         return None
     if attrs["pool_type"] == "max":
+        if _apart(w):
+            return None
         return lambda x: torch.max_pool2d(tensor(x), w.kernel, w.stride, w.pad).numpy()
     padded = attrs["count_include_pad"] is not False
     return lambda x: _aten.avg_pool2d(tensor(x), w.kernel, w.stride, w.pad, False, padded).numpy()
@@ -154,7 +161,7 @@ def _max_pool_grad(xp, in_specs, out_specs, attrs):
     if not supported(*in_specs, *out_specs) or attrs["global_pool"]:
         return None
     w = _windows(in_specs[1].shape, attrs, "convention")
-    if w is None:
+    if w is None or _apart(w):
         return None
 
     def run(dy, x, y):

@@ -296,6 +296,8 @@ def _window_sum(x, nsize):
 
 
 row("channel_window_sum", ref=_window_sum, tol=4, samples=[S(normal(2, 5, 3), nsize=3), S(normal(2, 3), nsize=7)])
+row("channel_sum", ref=lambda x, axis: x.sum(tuple(i for i in range(x.ndim) if i != axis)), tol=8,
+    samples=[S(normal(3, 4, 5), axis=1), S(normal(2, 3, 2, 4), axis=3), S(normal(0, 3), axis=1)])
 row("lrn", tol=4, ref=lambda x, alpha=1e-4, beta=0.75, knorm=2.0, nsize=5:
     x / (knorm + alpha / nsize * _window_sum(x ** 2, nsize)) ** beta,
     samples=[S(normal(2, 6, 3), alpha=0.5, nsize=3), S(normal(2, 3, 2, 2), beta=0.5, knorm=1.0)])
