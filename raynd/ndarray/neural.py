@@ -158,6 +158,36 @@ def sync_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momen
                       output_mean_var, out=out, **kwargs)
 
 
+def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length=None, mode=None, state_size=None,
+        num_layers=None, bidirectional=False, state_outputs=False, p=0.0, use_sequence_length=False,
+        projection_size=None, lstm_state_clip_min=None, lstm_state_clip_max=None, lstm_state_clip_nan=None, out=None,
+        **kwargs):
+    """A recurrent network of ``num_layers`` layers over data (time, batch, inputs).
+
+    ``mode``: 'rnn_relu', 'rnn_tanh', 'lstm' (with ``state_cell``) or 'gru'. ``parameters``: all weights and biases in one
+    vector (see ``ops/rnn.py`` for their order). ``state``: (layers * directions, batch, state_size or projection_size).
+    ``p``: dropout between layers in training. With ``use_sequence_length`` each sequence ends at its
+    ``sequence_length``: outputs after it are 0, and final states are those at its end. ``lstm_state_clip_*``: bounds of
+    the cell state. Returns the output (time, batch, directions * size), with ``state_outputs`` a list of it and the
+    final states.
+    """
+    refuse("rnn", kwargs)
+    need_array(data, "rnn")
+    modes = scope()
+    attrs = {"mode": mode, "state_size": state_size, "num_layers": num_layers, "bidirectional": bool(bidirectional),
+             "projection_size": projection_size, "p": float(p) if modes.training and num_layers > 1 else 0.0,
+             "clip_min": lstm_state_clip_min, "clip_max": lstm_state_clip_max, "clip_nan": bool(lstm_state_clip_nan)}
+    if use_sequence_length and sequence_length is None:
+        raise ArgumentError("rnn: sequence_length is needed with use_sequence_length=True")
+    arrays = (data, parameters, state, state_cell if mode == "lstm" else None,
+              sequence_length if use_sequence_length else None)
+    if attrs["p"] > 0 or modes.recording:
+        result = run("rnn_train" if attrs["p"] > 0 else "rnn_keep", arrays, **attrs)[:-1]
+    else:
+        result = run("rnn_predict", arrays, **attrs)
+    return several(result, state_outputs, out)
+
+
 def _legacy_fully_connected(data, weight, bias=None, num_hidden=None, no_bias=False, flatten=True, out=None, name=None):
     if not no_bias and bias is None:
         raise ArgumentError("FullyConnected: bias is needed unless no_bias=True")
@@ -182,10 +212,10 @@ def _legacy_deconvolution(data, weight, bias=None, kernel=None, stride=(), dilat
 
 NPX_FUNCTIONS = {f.__name__: f for f in (
     batch_norm, batch_norm_with_relu, dropout, leaky_relu, fully_connected, layer_norm, group_norm, instance_norm,
-    sync_batch_norm)}
+    rnn, sync_batch_norm)}
 ND_FUNCTIONS = {
     "BatchNorm": batch_norm, "BatchNorm_v1": batch_norm, "Dropout": dropout, "LeakyReLU": leaky_relu,
     "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm, "GroupNorm": _legacy_group_norm,
-    "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution,
+    "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution, "RNN": rnn,
 }
 CONTRIB_FUNCTIONS = {"SyncBatchNorm": sync_batch_norm, "BatchNormWithReLU": batch_norm_with_relu}
