@@ -361,7 +361,7 @@ def invoke_into(op, inputs, attrs, targets, same_kind=False):
     if op.draws:
         wires.append(draw_wire(queue))
     code, instruction = where()
-    outs = tuple([writable_wire(t, op.inplace) for t in targets])
+    outs = tuple([writable_wire(t) for t in targets])
     queue.pending.append(((call.code, tuple(wires), outs), call, code, instruction))
     if call.big:
         queue.big += call.nbytes
@@ -532,13 +532,22 @@ def draw_wire(queue):
     return queue.draw() if queue.tracing else (draws.take(queue.device),)
 
 
-def writable_wire(target, inplace):
+def _references_unpinned():
+    buffer = Buffer(Content(0, []), None)
+    content = buffer.content
+    return _getrefcount(content)
+
+
+_UNPINNED = _references_unpinned()   # to a content that only its buffer and a local name hold; varies with the Python
+
+
+def writable_wire(target):
     """The wire argument of an array about to be written. If a tape holds its contents they are left to the tape and
     the buffer gets new ones."""
     materialised(target)
     buffer = target._buffer
     content = buffer.content
-    if _getrefcount(content) > 3:                # the buffer, the local name, and the argument: anything else pins it
+    if _getrefcount(content) > _UNPINNED:
         queue = buffer.queue
         fresh = Content(next_id(), queue.pending)
         queue.push((protocol.ALIAS, content.id, fresh.id), "copy on write")
@@ -551,7 +560,7 @@ def mutable_wires(call, inputs, wires):
     wires = list(wires)
     for i in call.mutates:
         if isinstance(inputs[i], Proxy):
-            wires[i] = writable_wire(inputs[i], call.op.inplace)
+            wires[i] = writable_wire(inputs[i])
     return wires
 
 
@@ -579,8 +588,10 @@ class HostQueue:
         """Send the array to its device; the buffer is an ordinary one from now on."""
         self.check()
         queue = engine.queue(self.device)
-        buffer.content = put(queue, self.host, 0, self.array_spec)
-        buffer.queue = queue
+        with queue.lock:
+            if buffer.queue is self:         # no other thread has done so
+                buffer.content = put(queue, self.host, 0, self.array_spec)
+                buffer.queue = queue
 
 
 class _NoContent:

@@ -7,6 +7,7 @@ needs of the forward pass are outputs of the forward program, private to each ca
 """
 from __future__ import annotations
 
+import contextlib
 import linecache
 import traceback
 import warnings
@@ -127,7 +128,8 @@ class ProgramCache:
             if len(self.programs) > MAX_PROGRAMS:
                 self.programs.popitem(last=False)
         else:
-            self.programs.move_to_end(key)
+            with contextlib.suppress(KeyError):      # another thread has dropped it
+                self.programs.move_to_end(key)
             if engine.synchronous and recorded is not None and not recorded.verified:
                 recorded = self.verify(key, recorded, block, function, args, arrays, queue, modes)
         if recorded is None:
@@ -327,7 +329,7 @@ def run(recorded, block, arrays, queue, modes):
     # what backward reads of an input is what it was before the program wrote to it: holding it makes the write copy
     before = {n: inputs[n]._buffer.content for n in recorded.read_before_write} if modes.recording else {}
     for i, x in enumerate(inputs):
-        wires.append(writable_wire(x, False) if i in program.mutates else x._wire())
+        wires.append(writable_wire(x) if i in program.mutates else x._wire())
     state = None
     if program.needs_generator:
         state = draws.take(queue.device, program.draws)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import uuid
 import warnings
 import weakref
@@ -19,6 +20,7 @@ from ..util import is_np_array, is_np_shape
 from .utils import shape_is_known
 
 _STYPES = ("default", "row_sparse", "csr")
+_drawing = threading.RLock()       # held while values of a parameter are drawn at its first use
 
 
 class DeferredInitializationError(MXNetError):
@@ -207,17 +209,21 @@ class Parameter:
 
     def _finish_deferred_init(self):
         """Draw the values now that the shape is known."""
-        if not self._deferred_init or self._stype != "default":      # reading sparse values says what is missing
-            return
+        if self._deferred_init and self._stype == "default":         # reading sparse values says what is missing
+            with _drawing:                   # threads that call one block on several devices draw it once
+                if self._deferred_init:
+                    self._draw_deferred()
+
+    def _draw_deferred(self):
         init, devices, default_init, data = self._deferred_init
         assert shape_is_known(self._shape), (
             f"Cannot initialize Parameter '{self._full_name}' because it has invalid shape: {self.shape}. Please "
             "specify in_units, in_channels, etc for `Block`s.")
-        self._deferred_init = ()
         with outside():
             if data is None:
                 data = self._drawn(initializer.create(init), initializer.create(default_init), devices[0])
             self._init_impl(data, devices)
+        self._deferred_init = ()             # last: other threads wait as long as it is set
 
     def _drawn(self, init, default_init, device):
         with device:

@@ -37,7 +37,7 @@ def memory(x, write=False):
     worker = _local_worker(queue)
     if worker is None:
         return None
-    wire = writable_wire(x, True) if write else x._wire()
+    wire = writable_wire(x) if write else x._wire()
     engine.finish(queue.ask(protocol.WAIT, wire, "sharing memory"))
     return worker.target(wire) if write else worker.value(wire)
 

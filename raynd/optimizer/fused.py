@@ -81,7 +81,7 @@ def run_program(optimizer, indices, weights, grads, states, numbers, masters):
     if program.code not in queue.known:
         program.define(queue)
     changed = set(program.mutates)
-    wires = [writable_wire(x, False) if i in changed else x._wire() for i, x in enumerate(arrays)]
+    wires = [writable_wire(x) if i in changed else x._wire() for i, x in enumerate(arrays)]
     wires += [(value,) for n in numbers for value in n]
     emit(queue, program, tuple(wires), type(arrays[0]))
 
