@@ -525,7 +525,7 @@ def assign(target, source):
     if queue is not source._buffer.queue:
         source = copy_to(source, queue.device)
     code, instruction = where()
-    queue.pending.append(((protocol.ASSIGN, source._wire(), writable_wire(target, False)), "assign", code,
+    queue.pending.append(((protocol.ASSIGN, source._wire(), writable_wire(target)), "assign", code,
                           instruction))
     queue.kick()
 

@@ -15,6 +15,7 @@ import atexit
 import contextlib
 import itertools
 import linecache
+import os
 import signal
 import sys
 import threading
@@ -28,7 +29,6 @@ from .errors import DeviceError, DeviceLostError, MXNetError, ShutdownError, dua
 
 BIG = 1 << 20                      # outputs from this size on count towards flushing by bytes
 FLUSH_BYTES = 64 << 20
-CALLS_PER_QUEUE = 20000            # prepared calls kept a device; then all are dropped and prepared anew as needed
 
 next_id = itertools.count(1).__next__
 next_tag = itertools.count(1).__next__
@@ -68,7 +68,7 @@ class DeviceQueue:
         self.big = 0
         self.lock = threading.RLock()
         self.lost = None
-        self.closed = False
+        self.closed = ""                     # why it can no longer be used
         self.waiters = {}
         self.messages = self.commands = self.bytes = self.copies = 0
         self.last_name = None
@@ -85,9 +85,10 @@ class DeviceQueue:
     def check(self):
         """Raise if this device can no longer be used."""
         if self.lost is not None:
+            self.lost.seen = True
             raise self.lost
         if self.closed:
-            raise ShutdownError(f"{self.device} was shut down by mx.shutdown(); arrays made before it are gone")
+            raise ShutdownError(f"{self.device} {self.closed}")
 
     def kick(self):
         """After an append: flush if the device is idle or the queue is long, and hold back a run-ahead too far."""
@@ -149,8 +150,13 @@ class DeviceQueue:
             except ConnectionError as error:
                 self.engine.device_lost(self, f"sending to it failed: {error}")
         if self.engine.interrupted:
-            self.engine.interrupted = False
-            raise KeyboardInterrupt
+            self.engine.raise_interrupt()
+
+    def flush_fully(self):
+        """As :meth:`flush`, and wait for another thread that has taken commands off the queue and not yet sent them."""
+        self.flush()
+        with self.lock:
+            return
 
     # -- receiving (the link calls this, in whichever thread reads) ----------------------------------------------
 
@@ -239,12 +245,24 @@ class PendingError:
         """A fresh exception: MXNetError and the kernel's own type in one, naming operator, device and place."""
         f = self.failure
         if issubclass(f.cause, DeviceLostError):
-            error = MXNetError(f.message)
+            error = self.lost_peer(f.key[2], f.message)
         else:
             error = dual(f.cause)(f"{f.message}\n  in operator {self.name} on {self.device}"
                                   f"\n  called at {self.where}")
         error.operator, error.device, error.where, error.remote_traceback = f.name, self.device, self.where, f.trace
         return error
+
+    @staticmethod
+    def lost_peer(name, message):
+        """The error of a value that a lost device never sent to another."""
+        queue = next((q for q in engine.queues.values() if str(q.device) == name), None)
+        if queue is None:
+            return MXNetError(message)
+        if queue.lost is not None:
+            return DeviceLostError(*queue.lost.__reduce__()[1])
+        info = engine.executor.describe(queue.device) if engine.executor else {}
+        return DeviceLostError(queue.device, info.get("node"), info.get("pid"), queue.last_name,
+                               "its connection to another device closed")
 
 
 class Engine:
@@ -304,7 +322,7 @@ class Engine:
         self.report_unseen()
         for queue in queues:
             with queue.lock:
-                queue.closed = True
+                queue.closed = "was shut down by mx.shutdown(); arrays made before it are gone"
                 queue.calls.clear()
                 queue.pending.clear()
         for callback in self.on_close:
@@ -359,6 +377,8 @@ class Engine:
         next_report = start + interval
         now = start
         while not finished():
+            if self.interrupted:
+                self.raise_interrupt()
             if timeout is not None and now - start > timeout:
                 raise TimeoutError(f"waited {timeout} s for {label} on {queue.device}")
             if now >= next_report:
@@ -366,6 +386,12 @@ class Engine:
                 print(self.stall_report(queue, label, now - start), file=sys.stderr)
             queue.link.poll(min(1.0, max(0.01, next_report - now)))
             now = time.monotonic()
+
+    def raise_interrupt(self):
+        """Raise the Ctrl-C that was put off, in the thread it is meant for."""
+        if threading.current_thread() is threading.main_thread():
+            self.interrupted = False
+            raise KeyboardInterrupt
 
     def stall_report(self, queue, label, seconds) -> str:
         """A paragraph on what a wait is waiting for."""
@@ -394,7 +420,8 @@ class Engine:
             queue.check()
         if waiter.ok:
             return waiter.value
-        if isinstance(waiter.value, BaseException):
+        if isinstance(waiter.value, DeviceLostError):
+            waiter.value.seen = True
             raise waiter.value
         error = self.pending_error(waiter.value)
         error.seen = True
@@ -415,6 +442,9 @@ class Engine:
                     raise
         if raise_errors:
             self.raise_unseen()
+            for queue in list(self.queues.values()):
+                if queue.lost is not None and not queue.lost.seen:
+                    queue.check()
 
     # -- errors ------------------------------------------------------------------------------------------------
 
@@ -508,6 +538,29 @@ def _at_exit():
         engine.shutdown()
 
 
+def _after_fork():
+    """In a forked child the actors and their streams stay the parent's. Local mode, all in this process, goes on."""
+    executor = engine.executor
+    if executor is None or executor.in_process:
+        return
+    queues, engine.queues, engine.executor = list(engine.queues.values()), {}, None
+    engine.lock = threading.RLock()          # another thread may have held it
+    for queue in queues:
+        queue.lock = threading.RLock()
+        queue.closed = "belongs to the process that this one was forked from, and so do its arrays"
+        queue.calls.clear()
+        queue.pending.clear()
+    engine.errors.clear()
+    for callback in engine.on_close:
+        callback()
+    atexit.unregister(_at_exit)
+    executor.abandon()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 # -- the public part: mx.engine --------------------------------------------------------------------------------
 
 
@@ -531,7 +584,7 @@ def set_bulk_size(size) -> int:
     if engine.executor is not None:
         engine.executor.batch_limit = max(1, size)
         for queue in engine.queues.values():
-            queue.limit = max(1, size)
+            queue.limit = queue.batch_limit = max(1, size)
     return previous
 
 

@@ -36,6 +36,7 @@ class DeviceError(MXNetError, ValueError):
 
 class DeviceLostError(MXNetError):
     """A device's actor has died. Attributes: ``device``, ``node``, ``pid``, ``last_command``, ``cause``."""
+    seen = False                         # whether a wait has raised it
 
     def __init__(self, device, node="?", pid=None, last_command=None, cause="its connection closed"):
         self.device, self.node, self.pid = device, node, pid

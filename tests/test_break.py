@@ -1,9 +1,13 @@
 """Traps that once caught the runtime: memory under two ids, what a recording must not bake in, threads, forks."""
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 
 import raynd as mx
+from raynd import protocol
 
 pytestmark = pytest.mark.usefixtures("each_mode")
 
@@ -146,3 +150,103 @@ def test_dicts_and_objects_as_arguments_are_those_of_the_call():
         made = block(mx.np.ones(2), {"m": mx.np.full(2, i)}, Choice(i))
         assert made["y"].tolist() == [i * i] * 2 and made["z"][0].tolist() == [1, 1]
     assert len(block._cached_op.programs) == 5
+
+
+def together(function, count=4):
+    """Run ``function(i)`` in threads; raises the first of their errors."""
+    errors = []
+
+    def guarded(i):
+        try:
+            function(i)
+        except Exception as error:
+            errors.append(error)
+    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+def test_threads_may_be_the_first_to_call_a_block():
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(5), mx.gluon.nn.BatchNorm(), mx.gluon.nn.Dense(2))
+    net.initialize(device=[mx.cpu(0), mx.cpu(1)])
+    net.hybridize()
+    ready = threading.Barrier(4)
+
+    def calls(i):
+        ready.wait()
+        for n in range(3):
+            x = mx.np.ones((2 + n, 4), device=mx.cpu(i % 2))
+            x.attach_grad()
+            with mx.autograd.record():
+                y = net(x)
+            y.backward()
+            assert y.shape == (2 + n, 2) and x.grad.asnumpy().shape == (2 + n, 4)
+    together(calls)
+
+
+def test_threads_may_be_the_first_to_use_host_arrays_and_to_copy_between_devices():
+    shared = [mx.np.array([i, i]) for i in range(50)]
+
+    def uses(i):
+        for n, x in enumerate(shared):
+            there = (x + 1).copyto(mx.cpu(1 + (i + n) % 3))
+            assert (there * 2).copyto(mx.cpu(0)).tolist() == [2 * n + 2] * 2
+    together(uses)
+
+
+def test_what_is_sent_before_a_wait_is_sent_also_if_another_thread_took_it_off_the_queue():
+    """In local mode a value must have been posted when the other device is to take it."""
+    from raynd.engine import engine
+    queue = engine.queue(mx.cpu(0))
+    mx.np.ones(3).wait_to_read()
+    entered, link = threading.Event(), queue.link
+
+    class Slow:
+        sent = False
+
+        def __getattr__(self, name):
+            return getattr(link, name)
+
+        def submit(self, batch):
+            entered.set()
+            time.sleep(0.2)
+            link.submit(batch)
+            self.sent = True
+
+    queue.link = Slow()
+    try:
+        queue.pending.append(((protocol.WAIT, -1, None), "wait", None, 0))
+        thread = threading.Thread(target=queue.flush)
+        thread.start()
+        entered.wait()
+        queue.flush_fully()
+        assert queue.link.sent
+        thread.join()
+    finally:
+        queue.link = link
+
+
+def test_a_put_off_interrupt_is_raised_in_the_main_thread_only():
+    from raynd.engine import engine
+    x = mx.np.ones(3)
+    (x + 1).wait_to_read()
+    engine.interrupted = True
+    together(lambda i: [(x + 1).tolist() for _ in range(3)], 2)
+    assert engine.interrupted
+    with pytest.raises(KeyboardInterrupt):
+        (x + 1).tolist()
+    assert not engine.interrupted and (x + 1).tolist() == [2] * 3
+
+
+def test_the_bulk_size_holds_until_it_is_changed():
+    from raynd.engine import engine
+    queue = engine.queue(mx.cpu(0))
+    with mx.engine.bulk(9):
+        assert queue.batch_limit == 9
+        (mx.np.ones(3) + 1).tolist()
+        assert queue.batch_limit == 9

@@ -84,10 +84,34 @@ def test_a_peer_that_waits_for_a_killed_actor_gets_the_error_and_lives_on(runtim
     received = c.copyto(mx.cpu(1)) + 1                       # cpu(1) now waits for cpu(0)
     os.kill(pid, signal.SIGKILL)
     started = time.monotonic()
-    with pytest.raises(MXNetError, match=r"cpu\(0\)"):
+    with pytest.raises(DeviceLostError, match=r"cpu\(0\)"):
         received.asnumpy()
     assert time.monotonic() - started < 5
     assert (b + 1).asnumpy().tolist() == [2, 2, 2]
+
+
+def test_each_of_two_killed_actors_is_named_where_its_value_is_missed_and_once_by_waitall(runtime):
+    mx.np.ones(1, device=mx.cpu(0)).wait_to_read()
+    work, pids = [], []
+    for i in (1, 2):
+        a = mx.np.ones((1500, 1500), device=mx.cpu(i))
+        (a[0] + 1).copyto(mx.cpu(0)).wait_to_read()
+        pids.append(pid_of(mx.cpu(i)))
+        work.append(a)
+    for i, a in enumerate(list(work)):
+        for _ in range(60):
+            work[i] = mx.np.matmul(work[i], a) * 1e-3
+        work[i] = work[i].copyto(mx.cpu(0))
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    for i, x in enumerate(work):
+        with pytest.raises(DeviceLostError, match=rf"cpu\({i + 1}\)") as caught:
+            x.asnumpy()
+        assert caught.value.pid == pids[i]
+    for _ in pids:
+        with pytest.raises(DeviceLostError):
+            mx.waitall()
+    mx.waitall()
 
 
 def test_a_stranger_is_refused_before_anything_is_unpickled(runtime):
@@ -195,6 +219,38 @@ print("fine", flush=True)
         time.sleep(0.05)
     out, err = process.communicate(timeout=20)
     assert "fine" in out or "assert" not in err and "KeyboardInterrupt" in err, err[-2000:]
+
+
+def test_a_forked_child_can_neither_use_nor_end_what_is_its_parents(run_script):
+    done = run_script("""
+import multiprocessing, os, sys
+import raynd as mx
+from raynd.errors import MXNetError
+
+x, host = mx.np.ones(2), mx.np.array([1, 2])
+(x + 1).wait_to_read()
+
+def child(queue):
+    said = []
+    for use in (lambda: x + 1, lambda: x.asnumpy(), lambda: host + 1, lambda: mx.np.ones(2)):
+        try:
+            use()
+        except MXNetError as error:
+            said.append(str(error))
+    mx.init(mode="local")
+    queue.put((said, (mx.np.ones(2) + 1).tolist()))
+    mx.shutdown()
+
+context = multiprocessing.get_context("fork")
+queue = context.Queue()
+process = context.Process(target=child, args=(queue,))
+process.start()
+said, local = queue.get(timeout=20)
+process.join(20)
+assert process.exitcode == 0 and len(said) == 4 and "forked" in said[0] + said[1] and "spawn" in said[3], said
+print(local, (x + 1).tolist(), (host + mx.np.ones(2)).tolist())
+""", mode="ray")
+    assert done.returncode == 0 and done.stdout.split("\n")[0] == "[2.0, 2.0] [2.0, 2.0] [2.0, 3.0]", done.stderr
 
 
 def test_nothing_is_left_of_a_killed_driver(start_script):

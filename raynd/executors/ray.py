@@ -5,6 +5,7 @@ the actor's one long ``serve`` call (see ``worker/serve.py``): a unix socket on 
 """
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -23,6 +24,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+
+_PROCESS = os.getpid()             # the process that imported this module, and with it Ray
 
 
 class DeviceActor:
@@ -224,6 +228,9 @@ class RayExecutor:
             raise MXNetError("raynd's driver must run on a node of the cluster, which a ray:// client does not: its "
                              "streams connect to the actors directly. Submit the script as a job: ray job submit "
                              "--working-dir . -- python train.py")
+        if os.getpid() != _PROCESS:
+            raise MXNetError("this process was forked from one that runs raynd on Ray, and Ray cannot start in it: use "
+                             "multiprocessing's 'spawn' method, or mx.init(mode='local') here")
         if ray.is_initialized():
             if ray.util.client.ray.is_connected():
                 raise MXNetError("raynd cannot run in a Ray client session; submit the script as a job with "
@@ -398,6 +405,13 @@ class RayExecutor:
                     link.watch()
 
     # -- the end -----------------------------------------------------------------------------------------------
+
+    def abandon(self):
+        """In a forked child: its end must end nothing of the parent's, neither actors nor Ray itself."""
+        self.closing = True
+        atexit.unregister(ray._private.worker.shutdown)
+        with contextlib.suppress(AttributeError):        # Ray would stop the processes it finds here at exit
+            ray._private.worker._global_node.all_processes = {}
 
     def close(self):
         """End every actor, and Ray if it was started here."""

@@ -50,6 +50,7 @@ def all_reduce(arrays, in_place=True):
                              + ", ".join(repr(x._spec) for x in copies))
         for x in copies:
             materialised(x)
+            x._buffer.queue.check()          # before anybody contributes: what is not collected would stay behind
         devices = [x._buffer.queue.device for x in copies]
         if len(set(devices)) != len(devices):
             raise ShapeError(f"all_reduce: a device is named twice in {devices}")
@@ -72,14 +73,14 @@ def all_reduce(arrays, in_place=True):
     involved = list(dict.fromkeys(q for _, queues, _, _ in work for q in queues))
     if engine.executor.in_process:           # there a COLLECT cannot wait for what has not run
         for queue in involved:
-            queue.flush()
+            queue.flush_fully()
     for bucket, queues, members, tag in work:
         for position, queue in enumerate(queues):
             targets, shapes = [], []
             for i in bucket:
                 source = arrays[i][position]
                 if in_place:
-                    targets.append(writable_wire(source, False))
+                    targets.append(writable_wire(source))
                 else:
                     content = Content(next_id(), queue.pending)
                     targets.append(content.id)

@@ -7,6 +7,7 @@ connections.
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import threading
@@ -244,10 +245,10 @@ class Server(Hooks):
                     if isinstance(value, Failure):
                         channel.send(protocol.encode((tag, value, None, None)))
                         continue
-                    if channel.shared and value.nbytes > config.INLINE_BYTES:
-                        if region is None:
-                            region = self.pool.allocate(value.nbytes)
-                            kept = OwnRegion.array(region, value)
+                    if region is None and channel.shared and value.nbytes > config.INLINE_BYTES:
+                        region = self.region_for(value.nbytes)
+                        kept = None if region is None else OwnRegion.array(region, value)
+                    if region is not None and channel.shared:
                         payload = channel.reference(region, 0, value.nbytes)
                     else:
                         payload = channel.pack(value)
@@ -264,15 +265,24 @@ class Server(Hooks):
         size = sum(a.nbytes for a in arrays)
         if size <= config.INLINE_BYTES or not shared_memory_available():
             return numpy.concatenate(arrays)
-        region = self.pool.allocate_idle(size)
+        region = self.region_for(size)
         if region is None:
-            for channel in list(self.links.values()):
-                channel.receive()           # what peers have given back saves the first touch of fresh memory
-            region = self.pool.allocate(size)
+            return numpy.concatenate(arrays)
         numpy.concatenate(arrays, out=region.array(size).view(arrays[0].dtype))
         result = numpy.asarray(OwnRegion(region, size)).view(arrays[0].dtype)
         region.release()
         return result
+
+    def region_for(self, size):
+        """A region for ``size`` bytes; None where descriptors or memory for sharing have run out."""
+        region = self.pool.allocate_idle(size)
+        if region is None:
+            for channel in list(self.links.values()):
+                with contextlib.suppress(OSError):
+                    channel.receive()       # what peers have given back saves the first touch of fresh memory
+            with contextlib.suppress(OSError):
+                region = self.pool.allocate(size)
+        return region
 
     @staticmethod
     def region_of(value):

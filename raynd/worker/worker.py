@@ -5,6 +5,7 @@ the driver and unpack one from it, and how to post a value to a peer and take on
 """
 from __future__ import annotations
 
+import contextlib
 import contextvars
 
 import numpy
@@ -218,7 +219,9 @@ class Worker:
             self.store(command[2], failure)
         elif code == protocol.CONTRIBUTE:
             self.own_parts[command[1]] = failure
-            self.hooks.post(command[3], command[1], failure)
+            self.post_failure(command[3], command[1], failure)
+        elif code == protocol.SEND:
+            self.post_failure([command[2]], command[3], failure)
         elif code == protocol.ASSIGN:
             self.store(command[2] if type(command[2]) is int else command[2][0], failure)
         elif code == protocol.COLLECT:
@@ -226,6 +229,12 @@ class Worker:
                 self.store(wire if type(wire) is int else wire[0], failure)
         elif code in (protocol.FETCH, protocol.WAIT):
             self.replies.append((command[1], False, failure))
+
+    def post_failure(self, peers, tag, failure):
+        """Hand peers the failure of what they wait for, as far as they can be reached."""
+        for peer in peers:
+            with contextlib.suppress(Exception):
+                self.hooks.post([peer], tag, failure)
 
     def command_name(self, command):
         """The operator's or command's name, for messages."""
@@ -352,8 +361,8 @@ class Worker:
 
 
 def lost_failure(name, peer, cause):
-    """The Failure that stands for the value a lost peer will never send."""
-    return Failure.of((name, -1, -1), "receive", DeviceLostError(peer, cause=cause))
+    """The Failure that stands for the values a lost peer will never send: one for each peer, which its key names."""
+    return Failure.of((name, -1, peer), "receive", DeviceLostError(peer, cause=cause))
 
 
 def _copy_step(worker):
