@@ -101,6 +101,14 @@ def main():
         value = rng.standard_normal(shape).astype("float32")
         report(f"softmax {shape}", layer(mx, [mx.np.array(value)], mx.npx.softmax),
                torch_layer(torch, [torch.from_numpy(value.copy())], lambda x: torch.softmax(x, -1)))
+    t, n, c, h = 32, 64, 64, 256
+    reference = torch.nn.LSTM(c, h)
+    packed = torch.cat([w.reshape(-1) for w in reference.parameters()]).detach().numpy()
+    values = [rng.standard_normal((t, n, c)).astype("float32"), packed, numpy.zeros((1, n, h), "float32"),
+              numpy.zeros((1, n, h), "float32")]
+    report("lstm T 32, N 64, C 64, H 256",
+           layer(mx, [mx.np.array(v) for v in values], lambda *a: mx.npx.rnn(*a, mode="lstm", state_size=h, num_layers=1)),
+           torch_layer(torch, [torch.from_numpy(values[0].copy())], lambda x: reference(x)[0]))
 
 
 if __name__ == "__main__":

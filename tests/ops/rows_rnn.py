@@ -88,3 +88,32 @@ row("rnn_keep", check=same, samples=SAMPLES, grad=(0, 1, 2, 3), outputs=(0, 1))
 row("rnn_train", check=same, grad=(0, 1, 2, 3), outputs=(0, 1, 2),
     samples=[sample("lstm", 2, True, p=0.4), sample("lstm", 3, p=0.5)])
 exempt("rnn_grad", "rnn_keep")
+
+# -- ctc -----------------------------------------------------------------------------------------------------------
+
+
+def _ctc(x, label, times=None, counts=None, use_data_lengths=False, use_label_lengths=False, blank_label="first"):
+    """The sum over all paths, one by one."""
+    import itertools
+    x = scipy.special.log_softmax(x, 2)
+    blank, padding = (0, 0) if blank_label == "first" else (x.shape[2] - 1, -1)
+    losses = []
+    for b in range(x.shape[1]):
+        target = list(label[b].astype(int))
+        target = target[:int(counts[b])] if use_label_lengths else \
+            target[:target.index(padding)] if padding in target else target
+        total = -np.inf
+        n = int(times[b]) if use_data_lengths else x.shape[0]
+        for path in itertools.product(range(x.shape[2]), repeat=n):
+            if [c for c, _ in itertools.groupby(path) if c != blank] == target:
+                total = np.logaddexp(total, sum(x[t, b, c] for t, c in enumerate(path)))
+        losses.append(-total)
+    return np.array(losses)
+
+
+row("ctc_loss", ref=_ctc, tol=20, grad=(0,), samples=[
+    S(normal(4, 3, 4), np.array([[1, 2], [1, 1], [3, 0]]), None, None),
+    S(normal(4, 3, 3), np.array([[0, 1], [1, 1], [-1, -1]]), None, None, blank_label="last"),
+    S(normal(4, 3, 4), np.array([[1, 2, 3], [1, 3, 0], [2, 2, 2]], "float32"), np.array([4, 2, 3]), np.array([3, 2, 1]),
+      use_data_lengths=True, use_label_lengths=True)])
+exempt("ctc_grad", "ctc_loss")
