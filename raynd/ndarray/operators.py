@@ -129,7 +129,7 @@ def identity(data, out=None, name=None):
 @public
 def stop_gradient(data, out=None, name=None):
     """A copy through which no gradient flows."""
-    return give(F.copy(need_array(data, "stop_gradient").detach()), out)
+    return give(F.stop_gradient(need_array(data, "stop_gradient")), out)
 
 
 @public

@@ -34,9 +34,13 @@ from ..util import (  # noqa: F401
 
 globals().update(export("npx", __name__))
 
-from . import random  # noqa: E402, F401
-from . import shapes as _shapes  # noqa: E402
+from . import (  # noqa: E402
+    legacy as _legacy,
+    random,  # noqa: F401
+    shapes as _shapes,
+)
 
-globals().update({_name: getattr(_shapes, _name) for _name in _shapes.__all__})
+for _module in (_shapes, _legacy):
+    globals().update({_name: getattr(_module, _name) for _name in _module.__all__})
 globals().update(_interop)
 globals().update(_neural)

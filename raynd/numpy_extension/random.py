@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 from ..dispatch import Proxy as _Proxy
-from ..errors import ShapeError
-from ..numpy.random import multinomial as _multinomial
+from ..errors import ArgumentError, ShapeError
 from ..random import accepts_ctx as _accepts_ctx, draw as _draw, sample as _sample, seed as _seed
 from ..spec import as_shape as _as_shape, broadcast as _broadcast
 
@@ -54,12 +53,15 @@ def categorical(data, shape=None, get_prob=False, dtype="int32", out=None, name=
     return list(result) if get_prob else result
 
 
-def multinomial(a, n=None, pvals=None, size=None, out=None, name=None):
-    """How often each outcome came in ``n`` trials with the probabilities ``pvals`` (or ``a``)."""
-    if n is None:
-        raise ShapeError("multinomial: n, the number of trials, must be given")
-    result = _multinomial(n, a if pvals is None else pvals, size)
-    if out is None:
-        return result
-    out[...] = result
-    return out
+def multinomial(n, p, shape=None, ctx=None, dtype="float32", out=None, name=None):
+    """How often each of ``k`` outcomes came in ``n`` trials: ``n.shape + shape + (k,)`` numbers.
+
+    ``n``: an array of numbers of trials; ``p``: their probabilities, of shape ``n.shape + (k,)``.
+    """
+    for x, what in ((n, "n"), (p, "p")):
+        if not isinstance(x, _Proxy):
+            raise ArgumentError(f"multinomial: {what} must be an array, not {type(x).__name__}")
+    if ctx is not None and ctx != n.device:
+        raise ArgumentError(f"multinomial: ctx={ctx} was given with parameters on {n.device}")
+    attrs = {"shape": () if shape is None else _as_shape(shape), "dtype": dtype}
+    return _draw("random_multinomial", (n, p), attrs, out=out)

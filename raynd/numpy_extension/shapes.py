@@ -1,6 +1,7 @@
 """Shapes in ``mx.npx``: the operators of MXNet that NumPy does not have. They are those of ``mx.nd``."""
 from __future__ import annotations
 
+from ..dispatch import F
 from ..errors import ShapeError
 from ..ndarray.operators import FUNCTIONS
 from ..numpy.selection import argwhere
@@ -36,5 +37,6 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None, out=None, name=None):
 
 
 def nonzero(a):
-    """The indices of the elements that are not zero: an int64 array (number, axes). Waits for their number."""
-    return argwhere(a)
+    """The indices of the elements that are not zero: an int64 array (number, axes). A zero-dim array counts as one of
+    one element. Waits for their number."""
+    return argwhere(F.reshape(a, newshape=(1,)) if a.ndim == 0 else a)
