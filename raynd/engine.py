@@ -51,7 +51,7 @@ class DeviceQueue:
     """
     __slots__ = ("engine", "device", "link", "pending", "calls", "known", "sent", "batch", "commands_outstanding",
                  "bytes_outstanding", "lock", "lost", "limit", "batch_limit", "hold_back", "big", "messages",
-                 "commands", "bytes", "copies", "waiters", "closed", "last_name", "progress")
+                 "commands", "bytes", "copies", "waiters", "closed", "flushing", "progress")
 
     tracing = False
 
@@ -71,7 +71,7 @@ class DeviceQueue:
         self.closed = ""                     # why it can no longer be used
         self.waiters = {}
         self.messages = self.commands = self.bytes = self.copies = 0
-        self.last_name = None
+        self.flushing = None                 # the thread that is sending
         self.progress = time.monotonic()
 
     # -- sending -----------------------------------------------------------------------------------------------
@@ -122,35 +122,46 @@ class DeviceQueue:
         if not pending or self.lost is not None or self.closed:
             return
         with self.lock:
-            count = len(pending)
-            if not count or self.lost is not None:
-                return
-            pop = pending.popleft
-            size = 0
-            if count == 1:
-                item = pop()
-                items, commands = [item], [item if type(item) is int else item[0]]
-            else:
-                items = [pop() for _ in range(count)]
-                commands = [item if type(item) is int else item[0] for item in items]
-            if self.big:
-                self.big = 0
-                for item in items:
-                    if type(item) is not int and type(item[1]) is not str:
-                        size += item[1].nbytes
-            number = self.batch
-            self.batch = number + 1
-            self.sent[number] = (items, size)
-            self.commands_outstanding += count
-            self.bytes_outstanding += size
-            self.messages += 1
-            self.commands += count
+            if self.flushing is not None or self.lost is not None:
+                return                       # a finalizer or signal handler amid the sending below: its turn comes
+            self.flushing = threading.get_ident()
             try:
-                self.link.submit(commands)
-            except ConnectionError as error:
-                self.engine.device_lost(self, f"sending to it failed: {error}")
+                self.send_pending()
+            finally:
+                self.flushing = None
         if self.engine.interrupted:
             self.engine.raise_interrupt()
+
+    def send_pending(self):
+        """Take what is pending off the queue and send it (the caller holds the lock)."""
+        pending = self.pending
+        count = len(pending)
+        if not count:
+            return
+        pop = pending.popleft
+        size = 0
+        if count == 1:
+            item = pop()
+            items, commands = [item], [item if type(item) is int else item[0]]
+        else:
+            items = [pop() for _ in range(count)]
+            commands = [item if type(item) is int else item[0] for item in items]
+        if self.big:
+            self.big = 0
+            for item in items:
+                if type(item) is not int and type(item[1]) is not str:
+                    size += item[1].nbytes
+        number = self.batch
+        self.batch = number + 1
+        self.sent[number] = (items, size)
+        self.commands_outstanding += count
+        self.bytes_outstanding += size
+        self.messages += 1
+        self.commands += count
+        try:
+            self.link.submit(commands)
+        except ConnectionError as error:
+            self.engine.device_lost(self, f"sending to it failed: {error}")
 
     def flush_fully(self):
         """As :meth:`flush`, and wait for another thread that has taken commands off the queue and not yet sent them."""
@@ -194,6 +205,12 @@ class DeviceQueue:
         waiter = self.waiters[token] = Waiter(self, label)
         self.pending.append(((command, token, source), label, None, 0))      # the wait itself raises at its place
         return waiter
+
+
+def inside_itself(device):
+    """The error of a wait in a finalizer or signal handler that interrupted the very sending or reading it needs."""
+    return MXNetError(f"a value on {device} was asked for in a finalizer (__del__) or signal handler that ran in the "
+                      "middle of raynd's own work on that device; read it outside of these")
 
 
 def _describe_call(name):
@@ -261,7 +278,7 @@ class PendingError:
         if queue.lost is not None:
             return DeviceLostError(*queue.lost.__reduce__()[1])
         info = engine.executor.describe(queue.device) if engine.executor else {}
-        return DeviceLostError(queue.device, info.get("node"), info.get("pid"), queue.last_name,
+        return DeviceLostError(queue.device, info.get("node"), info.get("pid"), None,
                                "its connection to another device closed")
 
 
@@ -278,6 +295,7 @@ class Engine:
         self.stall_seconds = config.stall_seconds()
         self.interrupted = False             # Ctrl-C came at a moment when it had to be put off
         self.on_close = []                   # caches of other modules that hold arrays or codes
+        self.on_stall = []                   # called with the queue of a long wait; may raise why it cannot end
 
     # -- devices -----------------------------------------------------------------------------------------------
 
@@ -335,7 +353,7 @@ class Engine:
         with queue.lock:
             if queue.lost is not None or queue.closed:
                 return
-            last = queue.last_name
+            last = None
             for items, _ in reversed(queue.sent.values()):
                 last = next((_describe_call(i[1]) for i in reversed(items) if type(i) is not int), last)
                 if last:
@@ -369,9 +387,12 @@ class Engine:
                   or queue.lost is not None or queue.closed, "room in its stream")
 
     def pump(self, queue, finished, label, timeout=None):
-        """Read a device's messages until ``finished()``; prints a report at each stall interval."""
+        """Read a device's messages until ``finished()``. At each stall interval what knows that the wait cannot end
+        raises (``on_stall``); else a report is printed."""
         if finished():
             return
+        if queue.flushing == threading.get_ident():
+            raise inside_itself(queue.device)
         start = time.monotonic()
         interval = self.stall_seconds
         next_report = start + interval
@@ -383,6 +404,8 @@ class Engine:
                 raise TimeoutError(f"waited {timeout} s for {label} on {queue.device}")
             if now >= next_report:
                 next_report = now + interval
+                for explain in self.on_stall:
+                    explain(queue)
                 print(self.stall_report(queue, label, now - start), file=sys.stderr)
             queue.link.poll(min(1.0, max(0.01, next_report - now)))
             now = time.monotonic()

@@ -8,6 +8,7 @@ import pytest
 
 import raynd as mx
 from raynd import autograd, gluon
+from raynd.engine import engine
 from raynd.gluon import nn
 
 LAYERS = [
@@ -179,7 +180,8 @@ def test_sync_batch_norm_is_batch_norm_of_everything(each_mode):
     assert onp.isfinite(many(alone).asnumpy()).all()         # prediction needs no other device
 
 
-def test_sync_batch_norm_says_what_it_waits_for():
+def test_sync_batch_norm_says_what_it_waits_for(each_mode, monkeypatch):
+    monkeypatch.setattr(engine, "stall_seconds", 1.0)
     net = nn.SyncBatchNorm(in_channels=2)
     net.initialize(device=[mx.cpu(0), mx.cpu(1)])
     with autograd.record():

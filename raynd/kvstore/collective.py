@@ -115,10 +115,7 @@ class _Held:
         if threading.active_count() > 1 and time.monotonic() - self.started < 30:
             time.sleep(0.001)
             return
-        waiting = sorted({str(d) for m in _open.values() for d in m.missing()})
-        raise MXNetError(f"a value on {self.queue.device} depends on a synchronised layer whose other devices have not "
-                         f"been called yet ({', '.join(waiting)}): run the forward (and the backward) of all devices "
-                         "before reading a value")
+        raise _incomplete(self.queue)
 
     def __getattr__(self, name):
         return getattr(self.link, name)
@@ -126,6 +123,19 @@ class _Held:
 
 _open: OrderedDict = OrderedDict()           # meetings that still miss members
 _lock = threading.RLock()
+
+
+def _incomplete(queue):
+    waiting = sorted({str(d) for m in list(_open.values()) for d in m.missing()})
+    return MXNetError(f"a value on {queue.device} depends on a synchronised layer whose other devices have not been "
+                      f"called yet ({', '.join(waiting)}): run the forward (and the backward) of all devices before "
+                      "reading a value")
+
+
+def _explain_stall(queue):
+    """On actors a stream that has joined a meeting waits in COLLECT; a wait on it that has lasted will not end."""
+    if any(queue.device in m.joined for m in list(_open.values())):
+        raise _incomplete(queue)
 
 
 class Meeting:
@@ -199,3 +209,4 @@ def _forget():
 
 
 engine.on_close.append(_forget)
+engine.on_stall.append(_explain_stall)
