@@ -24,12 +24,13 @@ from raynd.gluon import nn
 def build_network():
     """LeNet for images of 8 x 8: two convolutions with pooling, two dense layers, ten classes."""
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(16, kernel_size=3, padding=1, activation="relu"),
+    net.add(nn.Conv2D(32, kernel_size=3, padding=1, activation="relu"),
             nn.MaxPool2D(2, 2),
-            nn.Conv2D(32, kernel_size=3, padding=1, activation="relu"),
+            nn.Conv2D(64, kernel_size=3, padding=1, activation="relu"),
             nn.MaxPool2D(2, 2),
             nn.Flatten(),
             nn.Dense(64, activation="relu"),
+            nn.Dropout(0.3),
             nn.Dense(10))
     return net
 
@@ -88,7 +89,7 @@ def main():
                                                                  "(default: what RAYND_MODE says, else ray)")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--batch-size", type=int, default=64, help="samples of a step, over all devices together")
-    parser.add_argument("--learning-rate", type=float, default=5e-3)
+    parser.add_argument("--learning-rate", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", default="digits.params", help="where the parameters go (default: digits.params)")
     args = parser.parse_args()
