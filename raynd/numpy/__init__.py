@@ -13,7 +13,7 @@ from ..ndarray.bindings import export
 
 _MODULES = ("creation", "types", "logic", "mathematics", "manipulation", "reductions", "sorting", "sets", "statistics",
             "polynomial", "interop",
-            "products", "selection", "exchange")
+            "products", "selection", "exchange", "financial")
 
 
 def _fill(space):
