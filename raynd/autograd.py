@@ -25,6 +25,7 @@ from .dispatch import (
     put,
     scope,
     scope_var,
+    traced,
     where,
     writable_wire,
 )
@@ -520,8 +521,9 @@ def _deliver(leaf, g):
 
 def assign(target, source):
     """Overwrite ``target`` by ``source`` (same shape and dtype, same device), poison included."""
+    target, source = materialised(traced(target)), materialised(traced(source))
     queue = target._buffer.queue
-    materialised(source)
+    queue.check()
     if queue is not source._buffer.queue:
         source = copy_to(source, queue.device)
     code, instruction = where()

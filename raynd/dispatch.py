@@ -435,6 +435,7 @@ def device_mismatch(op, arrays):
     """The error of arrays on different devices in one operator."""
     names = []
     for a in arrays:
+        a._buffer.queue.check()              # an array of a run that was shut down is on no device
         name = str(a._buffer.queue.device)
         if name not in names:
             names.append(name)
@@ -451,8 +452,6 @@ def align(op, inputs):
     if trace is not None:
         inputs = [trace.capture(x) if isinstance(x, Proxy) and x._buffer.queue is not trace else x for x in inputs]
     arrays = [x for x in inputs if isinstance(x, Proxy)]
-    for x in arrays:
-        x._buffer.queue.check()              # an array of a run that was shut down is no array of another device
     if any(a._buffer.queue is not arrays[0]._buffer.queue for a in arrays):
         raise device_mismatch(op, arrays)
     return inputs

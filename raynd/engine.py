@@ -25,7 +25,7 @@ from typing import Any
 
 from . import config, protocol
 from .device import Device, as_device
-from .errors import DeviceError, DeviceLostError, MXNetError, ShutdownError, dual
+from .errors import DeviceError, DeviceLostError, MXNetError, ShutdownError, dual, inside_itself
 
 BIG = 1 << 20                      # outputs from this size on count towards flushing by bytes
 FLUSH_BYTES = 64 << 20
@@ -205,12 +205,6 @@ class DeviceQueue:
         waiter = self.waiters[token] = Waiter(self, label)
         self.pending.append(((command, token, source), label, None, 0))      # the wait itself raises at its place
         return waiter
-
-
-def inside_itself(device):
-    """The error of a wait in a finalizer or signal handler that interrupted the very sending or reading it needs."""
-    return MXNetError(f"a value on {device} was asked for in a finalizer (__del__) or signal handler that ran in the "
-                      "middle of raynd's own work on that device; read it outside of these")
 
 
 def _describe_call(name):

@@ -65,6 +65,12 @@ class FallbackWarning(UserWarning):
     """A hybridized block stays eager; the message says where and why."""
 
 
+def inside_itself(device):
+    """The error of a wait in a finalizer or signal handler that interrupted the very sending or reading it needs."""
+    return MXNetError(f"a value on {device} was asked for in a finalizer (__del__) or signal handler that ran in the "
+                      "middle of raynd's own work on that device; read it outside of these")
+
+
 _DUAL: dict[type, type] = {}
 
 

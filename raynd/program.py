@@ -19,6 +19,7 @@ from .dispatch import (
     F,
     Proxy,
     Scope,
+    device_mismatch,
     draws,
     emit,
     freeze,
@@ -325,7 +326,8 @@ def run(recorded, block, arrays, queue, modes):
     inputs = [arrays[i] for i in recorded.order] + recorded.captured
     wires = []
     for x in inputs:
-        materialised(x)
+        if materialised(x)._buffer.queue is not queue:
+            raise device_mismatch(program.name, inputs)
     # what backward reads of an input is what it was before the program wrote to it: holding it makes the write copy
     before = {n: inputs[n]._buffer.content for n in recorded.read_before_write} if modes.recording else {}
     for i, x in enumerate(inputs):

@@ -1,6 +1,7 @@
 """Traps that once caught the runtime: memory under two ids, what a recording must not bake in, threads, forks."""
 from __future__ import annotations
 
+import gc
 import threading
 import time
 
@@ -250,3 +251,81 @@ def test_the_bulk_size_holds_until_it_is_changed():
         assert queue.batch_limit == 9
         (mx.np.ones(3) + 1).tolist()
         assert queue.batch_limit == 9
+
+
+def test_views_inside_a_program_are_views():
+    class Block(mx.gluon.HybridBlock):
+        def forward(self, x):
+            y = x * 1
+            part, first = y[1:], y[0]
+            part += 1
+            first[:] = 9
+            deep = part[0]
+            deep *= 2
+            flat = y.reshape_view((-1,))
+            flat[5] = 7
+            return y, part, first, deep, flat, x[0]
+
+    block, results = Block(), []
+    for hybrid in (False, True):
+        block.hybridize(hybrid)
+        for _ in range(2):
+            results.append([r.tolist() for r in block(mx.np.ones((3, 2)))])
+    assert all(r == results[0] for r in results) and results[0][0] == [[9, 9], [4, 4], [2, 7]]
+
+
+def test_finalizers_that_use_arrays_lose_nothing():
+    class Holder:
+        def __init__(self):
+            self.x, self.itself = mx.np.ones(3), self
+
+        def __del__(self):
+            made.append(self.x + 1)
+
+    made = []
+    for i in range(300):
+        Holder()
+        assert (mx.np.ones(2) + i).tolist() == [i + 1] * 2
+        if i % 50 == 0:
+            gc.collect()
+    gc.collect()
+    assert len(made) == 300 and all(y.tolist() == [2] * 3 for y in made)
+
+
+def test_a_wait_in_the_middle_of_sending_is_refused_and_nothing_is_lost():
+    from raynd.engine import engine
+    x, y = mx.np.ones(3), mx.np.ones(3)
+    mx.waitall()
+    queue, errors = engine.queue(mx.cpu(0)), []
+    link = queue.link
+
+    class Interrupting:
+        def __getattr__(self, name):
+            return getattr(link, name)
+
+        def submit(self, batch):
+            queue.link = link
+            try:
+                (x + 1).tolist()
+            except mx.MXNetError as error:
+                errors.append(str(error))
+            link.submit(batch)
+
+    queue.link = Interrupting()
+    assert (y + 2).tolist() == [3] * 3 and "finalizer" in errors[0]
+    assert (x + 1).tolist() == [2] * 3
+
+
+def test_a_hybridized_block_from_before_a_restart_says_so_and_can_be_initialized_again(each_mode):
+    net = mx.gluon.nn.Dense(2)
+    net.initialize()
+    net.hybridize()
+    net(mx.np.ones((1, 3))).wait_to_read()
+    mx.shutdown()
+    mx.init(mode=each_mode, cpu_devices=4)
+    x = mx.np.ones((1, 3))
+    for use in (lambda: net(x), lambda: net.weight.set_data(mx.np.ones((2, 3))), lambda: net.weight.data() + x):
+        with pytest.raises(mx.errors.ShutdownError):
+            use()
+    net.initialize(force_reinit=True)
+    assert net(x).shape == (1, 2)

@@ -17,7 +17,7 @@ import threading
 import time
 
 from .. import config, protocol
-from ..errors import DeviceError, MXNetError
+from ..errors import DeviceError, MXNetError, inside_itself
 
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")     # Ray warns about its own future default
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -138,6 +138,7 @@ class RayLink:
         self.read_lock = threading.Lock()
         self.turn = threading.Condition(threading.Lock())
         self.waiting = 0
+        self.reader = None                   # the thread that reads
         self.serve_ref = None
 
     def submit(self, batch):
@@ -154,15 +155,19 @@ class RayLink:
     def poll(self, seconds, spin_us=150):
         """Read and process what has come; wait up to ``seconds`` for something."""
         if not self.read_lock.acquire(blocking=False):
+            if self.reader == threading.get_ident():
+                raise inside_itself(self.queue.device)
             with self.turn:                  # another thread reads; it wakes us when it has
                 self.waiting += 1
                 self.turn.wait(0.005)
                 self.waiting -= 1
             return
         try:
+            self.reader = threading.get_ident()
             if self.channel.wait(seconds, spin_us=spin_us):
                 self.read()
         finally:
+            self.reader = None
             self.read_lock.release()
             if self.waiting:
                 with self.turn:

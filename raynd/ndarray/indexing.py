@@ -92,7 +92,7 @@ def getitem(x, key):
     if not x._spec.shape and basic and basic != (Ellipsis,) and any(k is not None and k is not Ellipsis for k in basic):
         raise IndexOutOfBounds("scalar tensor can only accept `()` as index")
     items, shape = normalize_basic(basic, x._spec.shape)
-    if not (scope().recording and x._entry is not None) and not x._buffer.queue.tracing:
+    if not (scope().recording and x._entry is not None):
         found = contiguous_view(x, items, shape)
         if found is not None:
             return found

@@ -272,8 +272,8 @@ def _match(shape, codes):
 
 
 def reshaped(x, shape):
-    """``x`` in another shape: the same memory, or an operator where the tape or a program must see it."""
-    if (scope().recording and x._entry is not None) or x._buffer.queue.tracing:
+    """``x`` in another shape: the same memory, or an operator where the tape must see it."""
+    if scope().recording and x._entry is not None:
         return F.reshape(x, newshape=shape)
     return type(x)(x._buffer, spec(shape, x._spec.dtype), x._offset or 0)
 

@@ -34,15 +34,14 @@ def reshape(self, *args, **kwargs):
 
 
 def reshape_view(self, *shape, **kwargs):
-    """The same memory in another shape, which may hold the codes of ``npx.reshape``; under recording, and in a
-    hybridized block, a copy."""
+    """The same memory in another shape, which may hold the codes of ``npx.reshape``; under recording a copy."""
     reverse = kwargs.pop("reverse", False)
     check_order(kwargs.pop("order", "C"), "reshape_view")
     shape = npx_reshaped(self.shape, _shape_argument("reshape_view", shape, kwargs, "shape"), reverse)
     kwargs.pop("shape", None)
     if kwargs:
         raise ArgumentError(f"reshape_view() got an unexpected keyword argument {next(iter(kwargs))!r}")
-    if (scope().recording and self._entry is not None) or self._buffer.queue.tracing:
+    if scope().recording and self._entry is not None:
         return F.reshape(self, newshape=shape)
     return view(self, self._offset or 0, shape)
 
