@@ -5,7 +5,11 @@ cases that PyTorch defines differently, are left to the reference kernels.
 """
 from __future__ import annotations
 
+import os
 import warnings
+
+# OpenMP threads that wait for work spin for milliseconds by default, which starves the others on a busy machine.
+os.environ.setdefault("GOMP_SPINCOUNT", "20000")
 
 import torch
 
@@ -204,8 +208,8 @@ def _batch_norm_fixed(xp, in_specs, out_specs, attrs):
 
     def run(x, gamma, beta, mean, var):
         inv = 1 / xp.sqrt(var + var.dtype.type(eps))
-        y = torch.native_batch_norm(tensor(x), None if fixed else tensor(gamma), tensor(beta), tensor(mean), tensor(var),
-                                    False, 0.0, eps)[0]
+        y = torch.native_batch_norm(tensor(x), None if fixed else tensor(gamma), tensor(beta), tensor(mean),
+                                    tensor(var), False, 0.0, eps)[0]
         return y.numpy(), mean, inv
     return run
 
@@ -294,5 +298,6 @@ def _embedding_grad(xp, in_specs, out_specs, attrs):
 
     def run(dy, data):
         index = xp.clip(xp.asarray(data, dtype="int64").reshape(-1), 0, rows - 1)
-        return _aten.embedding_dense_backward(tensor(dy).reshape(index.size, -1), tensor(index), rows, -1, False).numpy()
+        grads = tensor(dy).reshape(index.size, -1)
+        return _aten.embedding_dense_backward(grads, tensor(index), rows, -1, False).numpy()
     return run
