@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import warnings
 
-# OpenMP threads that wait for work spin for milliseconds by default, which starves the others on a busy machine.
-os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+# OpenMP threads that wait for work spin for milliseconds by default, which starves everybody on a busy machine.
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import torch
 
