@@ -12,7 +12,7 @@ from collections import deque
 from . import protocol
 from .dispatch import Buffer, Content, PlaceholderScalar, Proxy, array_class
 from .engine import BIG, Known, engine, next_id
-from .errors import MXNetError, TraceError
+from .errors import TraceError
 from .spec import ArraySpec
 
 

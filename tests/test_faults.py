@@ -9,7 +9,7 @@ import time
 import pytest
 
 import raynd as mx
-from raynd.errors import DeviceLostError, MXNetError
+from raynd.errors import DeviceLostError
 
 pytestmark = [pytest.mark.ray, pytest.mark.kill]
 
