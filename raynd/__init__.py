@@ -32,8 +32,14 @@ _NAMES = {
     "set_np": "util", "set_np_shape": "util", "reset_np": "util", "is_np_array": "util", "is_np_shape": "util",
     "use_np": "util",
     "np_shape": "util", "np_array": "util", "use_np_array": "util", "use_np_shape": "util",
-    "set_np_shape": "util", "is_np_default_dtype": "util", "np_default_dtype": "util", "use_np_default_dtype": "util",
+    "is_np_default_dtype": "util", "np_default_dtype": "util", "use_np_default_dtype": "util",
     "set_np_default_dtype": "util",
+}
+# What MXNet has and this release does not, for the error.
+_ABSENT = {
+    **dict.fromkeys(("sym", "symbol", "AttrScope", "name"), "symbols"),
+    **dict.fromkeys(("mod", "module", "model"), "symbolic modules (use gluon: an array program is a Block)"),
+    "recordio": "RecordIO files",
 }
 
 
@@ -45,7 +51,8 @@ def __getattr__(name):
     elif name in _NAMES:
         value = getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
     else:
-        raise AttributeError(f"module 'raynd' has no attribute {name!r}")
+        reason = f": {_ABSENT[name]} are not part of this release" if name in _ABSENT else ""
+        raise AttributeError(f"module 'raynd' has no attribute {name!r}{reason}")
     globals()[name] = value
     return value
 

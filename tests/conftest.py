@@ -72,8 +72,9 @@ def ray_runtime():
 
 @pytest.fixture(scope="module", params=["local", pytest.param("ray", marks=pytest.mark.ray)])
 def each_mode(request):
-    """Run the test in local mode and on Ray actors, with four CPU devices. The value is the mode's name."""
-    mx = restart(request.param, cpu_devices=4)
+    """Run the test in local mode and on Ray actors, with four CPU devices and no GPU, or with what the module's
+    ``RUNTIME_OPTIONS`` say. The value is the mode's name."""
+    mx = restart(request.param, **getattr(request.module, "RUNTIME_OPTIONS", {"cpu_devices": 4}))
     yield request.param
     mx.shutdown()
 

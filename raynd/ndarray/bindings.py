@@ -6,6 +6,8 @@ arguments by itself, and costs one call on the way to the dispatcher.
 from __future__ import annotations
 
 import inspect
+import linecache
+import os
 
 import numpy
 
@@ -105,6 +107,15 @@ def check_options(op, options):
             raise ArgumentError(f"{op.name}: {key}={value!r} is not understood")
 
 
+def define(source, name, module, space):
+    """The function ``name`` that Python source defines. Its file name is one that no file has, in this package (whose
+    frames are never a user's line), and tracebacks show its source, not lines of the file that made it."""
+    path = os.path.join(os.path.dirname(__file__), f"<{module}.{name}>")
+    linecache.cache[path] = len(source), None, source.splitlines(True), path
+    exec(compile(source, path, "exec"), space)
+    return space[name]
+
+
 def make(op, name, module, method=False, ignored=()):
     """The public function ``name`` of ``op`` (its first array becomes ``self`` if ``method``). ``ignored``: further
     keywords it accepts and does nothing with."""
@@ -141,8 +152,7 @@ def make(op, name, module, method=False, ignored=()):
         body = f"    if {options}:\n        _check(_op, {options})\n" + body
     source = f"def {name}({', '.join(declared)}):\n{body}"
     space = {"_call": call, "_op": op, "_all_scalars": all_scalars, "_numbers": _NUMBERS, "_check": check_options}
-    exec(compile(source, __file__, "exec"), space)
-    function = space[name]
+    function = define(source, name, module, space)
     function.__doc__ = op.doc
     function.__module__ = module
     function.__qualname__ = name
@@ -158,6 +168,6 @@ def export(kind, module) -> dict:
     functions = {}
     for op in registry.REGISTRY.values():
         for name in op.exports.get(kind, ()):
-            # name= names a symbol in MXNet, and means nothing to arrays
-            functions[name] = make(op, name.rpartition(".")[2], module, kind == "method", ("name",) if kind == "nd" else ())
+            ignored = ("name",) if kind == "nd" else ()     # it names a symbol in MXNet, and means nothing to arrays
+            functions[name] = make(op, name.rpartition(".")[2], module, kind == "method", ignored)
     return functions

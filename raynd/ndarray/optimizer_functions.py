@@ -11,6 +11,7 @@ from ..dispatch import F, Proxy, invoke
 from ..errors import ArgumentError
 from ..ops import registry
 from ..ops.optimizer import RULES
+from .bindings import define
 from .indexing import overwrite
 from .legacy import give
 
@@ -60,8 +61,7 @@ def _single(name, rule, settings, state_names, defaults, master=False, numbers=(
     if "wd" not in defaults:
         source = source.replace("float(wd)", "0.0")
     space = {"_detached": _detached, "update": update}
-    exec(compile(source, __file__, "exec"), space)
-    function = space[name]
+    function = define(source, name, __name__, space)
     function.__module__, function.__doc__ = __name__, doc or f"One update of ``weight`` by the rule '{rule}'."
     return function
 

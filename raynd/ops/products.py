@@ -135,7 +135,7 @@ operator("matmul", "a, b, out=None", infer=_infer_matmul, kernel=_matmul, vjp=_m
 # -- tensordot and dot ---------------------------------------------------------------------------------------------
 
 
-def contracted_axes(a, b, axes):
+def contracted_axes(a, b, axes, name="tensordot"):
     """Two tuples of axes, of shapes ``a`` and ``b``, that ``axes`` (an int or two sequences) tells to sum over."""
     if isinstance(axes, int):
         if axes < 0 or axes > min(len(a), len(b)):
@@ -148,7 +148,7 @@ def contracted_axes(a, b, axes):
         ca = tuple(normalize_axis(n, len(a)) for n in ca)
         cb = tuple(normalize_axis(n, len(b)) for n in cb)
     if len(ca) != len(cb) or any(a[i] != b[j] for i, j in zip(ca, cb)):
-        raise _mismatch("tensordot", a, b)
+        raise _mismatch(name, a, b)
     if len(set(ca)) != len(ca) or len(set(cb)) != len(cb):
         raise ShapeError(f"tensordot: an axis occurs twice in {axes}")
     return ca, cb
@@ -158,9 +158,9 @@ def _free(shape, taken):
     return [i for i in range(len(shape)) if i not in taken]
 
 
-def infer_tensordot(a, b, axes):
-    """The free axes of ``a``, then those of ``b``."""
-    ca, cb = contracted_axes(a.shape, b.shape, axes)
+def infer_tensordot(a, b, axes, name="tensordot"):
+    """The free axes of ``a``, then those of ``b``. ``name``: of the function, for errors."""
+    ca, cb = contracted_axes(a.shape, b.shape, axes, name)
     return spec(tuple([a.shape[i] for i in _free(a.shape, ca)] + [b.shape[i] for i in _free(b.shape, cb)]),
                 promote(a.dtype, b.dtype))
 
@@ -211,10 +211,10 @@ def _dot_axes(a, b, second):
     return (len(a) - 1,), (len(b) - (2 if second and len(b) > 1 else 1),)
 
 
-def _infer_last(second):
+def _infer_last(name, second):
     def infer(a, b):
         sa, sb = operand_shape(a), operand_shape(b)
-        return infer_tensordot(a, b, _dot_axes(sa, sb, second)) if sa and sb else infer_arithmetic(a, b)
+        return infer_tensordot(a, b, _dot_axes(sa, sb, second), name) if sa and sb else infer_arithmetic(a, b)
     return infer
 
 
@@ -238,10 +238,10 @@ def _last_vjp(second):
     return vjp
 
 
-operator("dot", "a, b, out=None", infer=_infer_last(True), kernel=_last(True), vjp=_last_vjp(True), broadcasts=True,
-         np="dot", method="dot", doc="Dot product as NumPy's: sums over the last axis of a and the last but one (or "
-         "only) axis of b; a scalar multiplies.")
-operator("inner", "a, b", infer=_infer_last(False), kernel=_last(False), vjp=_last_vjp(False), broadcasts=True,
+operator("dot", "a, b, out=None", infer=_infer_last("dot", True), kernel=_last(True), vjp=_last_vjp(True),
+         broadcasts=True, np="dot", method="dot", doc="Dot product as NumPy's: sums over the last axis of "
+         "a and the last but one (or only) axis of b; a scalar multiplies.")
+operator("inner", "a, b", infer=_infer_last("inner", False), kernel=_last(False), vjp=_last_vjp(False), broadcasts=True,
          np="inner", doc="Sum of products over the last axes of two arrays; a scalar multiplies.")
 
 
@@ -254,7 +254,7 @@ def _nd_dot_axes(a, b, ta, tb):
 def _infer_nd_dot(a, b, transpose_a, transpose_b, forward_stype):
     if forward_stype not in (None, "default"):
         raise ArgumentError(f"dot: forward_stype={forward_stype!r} is not supported; results are dense")
-    out = infer_tensordot(a, b, _nd_dot_axes(a.shape, b.shape, transpose_a, transpose_b))
+    out = infer_tensordot(a, b, _nd_dot_axes(a.shape, b.shape, transpose_a, transpose_b), "dot")
     return spec(out.shape or (1,), out.dtype)
 
 
