@@ -54,6 +54,26 @@ def softmax(xp, x, axis, temperature=None, mask=None, sign=1, log=False):
     x = wide(xp, x)
     if not x.size:
         return x.copy()
+    if mask is None and x.ndim > 1 and x.size > BLOCK and axis in (-1, x.ndim - 1):
+        return _in_blocks(lambda part, out: _softmax(xp, part, -1, temperature, None, sign, log, out), xp.empty_like(x), x)
+    return _softmax(xp, x, axis, temperature, mask, sign, log)
+
+
+BLOCK = 1 << 16                      # elements of a block: what the passes of a softmax read again stays in the cache
+
+
+def _in_blocks(function, out, *arrays):
+    """``function(*rows, out)`` over blocks of rows of arrays that are worked on along the last axis."""
+    width = out.shape[-1]
+    rows = out.reshape(-1, width)
+    arrays = [a.reshape(-1, width) for a in arrays]
+    step = max(1, BLOCK // max(width, 1))
+    for start in range(0, rows.shape[0], step):
+        function(*[a[start:start + step] for a in arrays], rows[start:start + step])
+    return out
+
+
+def _softmax(xp, x, axis, temperature, mask, sign, log, out=None):
     if sign != 1:
         x = -x
     if temperature is not None and temperature != 1:
@@ -63,7 +83,7 @@ def softmax(xp, x, axis, temperature=None, mask=None, sign=1, log=False):
     top = x.max(axis=axis, keepdims=True)
     if mask is not None:
         top = xp.where(xp.isneginf(top), 0, top)
-    y = xp.subtract(x, top)
+    y = xp.subtract(x, top, out=out)
     if log:
         total = xp.exp(y).sum(axis=axis, keepdims=True)
         y -= xp.log(total)
@@ -81,9 +101,18 @@ def _softmax_kernel(sign, log):
     return kernel
 
 
-def _softmax_grad(xp, dy, y, axis, scale):
-    dy, y = wide(xp, dy), wide(xp, y)
-    result = dy * y
+def _blocked_grad(one):
+    """The gradient kernel of ``one(xp, dy, y, axis, scale, out)``, in blocks of rows where it is along the last axis."""
+    def kernel(xp, dy, y, axis, scale):
+        dy, y = wide(xp, dy), wide(xp, y)
+        if y.size > BLOCK and y.ndim > 1 and axis in (-1, y.ndim - 1):
+            return _in_blocks(lambda a, b, out: one(xp, a, b, -1, scale, out), xp.empty_like(y), dy, y)
+        return one(xp, dy, y, axis, scale, None)
+    return kernel
+
+
+def _softmax_grad(xp, dy, y, axis, scale, out):
+    result = xp.multiply(dy, y, out=out)
     total = result.sum(axis=axis, keepdims=True)
     result -= y * total
     if scale != 1:
@@ -91,9 +120,8 @@ def _softmax_grad(xp, dy, y, axis, scale):
     return result
 
 
-def _log_softmax_grad(xp, dy, y, axis, scale):
-    dy, y = wide(xp, dy), wide(xp, y)
-    result = xp.exp(y)
+def _log_softmax_grad(xp, dy, y, axis, scale, out):
+    result = xp.exp(y, out=out)
     result *= -dy.sum(axis=axis, keepdims=True)
     result += dy
     if scale != 1:
@@ -117,7 +145,8 @@ def _log_softmax_grad_vjp(F, g, x, out, axis, scale):
 
 for _name, _kernel, _vjp in (("softmax_grad", _softmax_grad, _softmax_grad_vjp),
                              ("log_softmax_grad", _log_softmax_grad, _log_softmax_grad_vjp)):
-    operator(_name, "dy, y, axis, scale", inputs="dy, y", infer=lambda dy, y, axis, scale: dy, kernel=_kernel, vjp=_vjp)
+    operator(_name, "dy, y, axis, scale", inputs="dy, y", infer=lambda dy, y, axis, scale: dy,
+             kernel=_blocked_grad(_kernel), vjp=_vjp)
 
 
 def _register(name, sign, log, doc):

@@ -1,0 +1,257 @@
+"""Sampling images at real-valued points, and what is made of it: spatial transformers, region alignment, resizing,
+deformable convolution. Also im2col and col2im.
+
+One operator, ``bilinear_points``, interpolates (n, c, h, w) data at points (n, p) and is differentiable in data and points.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+
+from ..errors import ArgumentError, ShapeError
+from ..spec import is_float, spec
+from .convolution import out_sizes
+from .indexing import add_rows
+from .registry import operator
+from .softmax import wide
+from .windows import per_axis
+
+# -- bilinear interpolation ----------------------------------------------------------------------------------------
+
+
+def _infer_points(data, y, x):
+    if len(data.shape) != 4 or y.shape != x.shape or len(y.shape) != 2 or y.shape[0] != data.shape[0]:
+        raise ShapeError(f"bilinear interpolation: data of shape {data.shape} and points of shape {y.shape}, {x.shape}")
+    if not is_float(data.dtype):
+        raise ArgumentError(f"bilinear interpolation needs floating data, not {data.dtype}")
+    return spec((*data.shape[:2], y.shape[1]), data.dtype)
+
+
+def _corners(xp, y, x, height, width):
+    """For the four neighbours of each point: (place in the flat plane, weight, its derivatives by y and x); neighbours
+    outside the image weigh nothing."""
+    y0, x0 = xp.floor(y), xp.floor(x)
+    fy, fx = y - y0, x - x0
+    for dy, dx in itertools.product((0, 1), (0, 1)):
+        py, px = y0.astype("int64") + dy, x0.astype("int64") + dx
+        inside = ((py >= 0) & (py < height) & (px >= 0) & (px < width)).astype(y.dtype)
+        wy, wx = (fy if dy else 1 - fy), (fx if dx else 1 - fx)
+        places = xp.clip(py, 0, height - 1) * width + xp.clip(px, 0, width - 1)
+        yield places, wy * wx * inside, (1 if dy else -1) * wx * inside, (1 if dx else -1) * wy * inside
+
+
+def _bilinear_points(xp, data, y, x):
+    """The values of (n, c, h, w) data at points (n, p), between pixels interpolated, outside 0: (n, c, p)."""
+    data, y, x = wide(xp, data), wide(xp, y), wide(xp, x)
+    n, c, height, width = data.shape
+    flat = data.reshape(n, c, height * width)
+    result = xp.zeros((n, c, y.shape[1]), data.dtype)
+    if not flat.shape[2]:
+        return result
+    for places, weight, _, _ in _corners(xp, y, x, height, width):
+        result += xp.take_along_axis(flat, places[:, None], axis=2) * weight[:, None]
+    return result
+
+
+def _bilinear_points_grad(xp, dy, data, y, x):
+    dy, data, y, x = (wide(xp, a) for a in (dy, data, y, x))
+    n, c, height, width = data.shape
+    flat = data.reshape(n, c, height * width)
+    gy, gx = xp.zeros(y.shape, data.dtype), xp.zeros(x.shape, data.dtype)
+    if not flat.shape[2]:
+        return xp.zeros(data.shape, data.dtype), gy, gx
+    index, rows = [], []
+    base = xp.arange(n)[:, None] * (height * width)
+    points = dy.transpose(0, 2, 1)                                       # (n, p, c)
+    for places, weight, by_y, by_x in _corners(xp, y, x, height, width):
+        index.append((places + base).reshape(-1))
+        rows.append((points * weight[:, :, None]).reshape(-1, c))
+        along = (xp.take_along_axis(flat, places[:, None], axis=2) * dy).sum(axis=1)
+        gy += along * by_y
+        gx += along * by_x
+    dense = add_rows(xp, n * height * width, xp.concatenate(index), xp.concatenate(rows))
+    return dense.reshape(n, height * width, c).transpose(0, 2, 1).reshape(data.shape), gy, gx
+
+
+operator("bilinear_points", "data, y, x", infer=_infer_points, kernel=_bilinear_points, first_order_only=True,
+         vjp=lambda F, dy, x, y: F.bilinear_points_grad(dy, *x))
+operator("bilinear_points_grad", "dy, data, y, x", infer=lambda dy, data, y, x: (data, y, x),
+         kernel=_bilinear_points_grad, first_order_only=True)
+
+# -- grids ---------------------------------------------------------------------------------------------------------
+
+
+def _grid_shape(transform_type, target_shape, data, function="GridGenerator"):
+    if transform_type not in ("affine", "warp"):
+        raise ArgumentError(f"{function}: transform_type must be 'affine' or 'warp', not {transform_type!r}")
+    if transform_type == "warp":
+        if len(data) != 4 or data[1] != 2:
+            raise ShapeError(f"{function}: a flow must have shape (n, 2, height, width), not {data}")
+        return data[2:]
+    size = per_axis(target_shape, 2, 0, "target_shape", function)
+    if len(data) != 2 or data[1] != 6 or min(size) < 1:
+        raise ShapeError(f"{function}: affine parameters must have shape (n, 6), not {data}, and target_shape two positive "
+                         f"sizes, not {target_shape}")
+    return size
+
+
+def base_grid(xp, height, width, dtype):
+    """x and y of the pixels of an image, each from -1 to 1: (2, height * width)."""
+    x = xp.linspace(-1, 1, width, dtype=dtype) if width > 1 else xp.full(1, -1, dtype)
+    y = xp.linspace(-1, 1, height, dtype=dtype) if height > 1 else xp.full(1, -1, dtype)
+    return xp.stack([xp.tile(x, height), xp.repeat(y, width)])
+
+
+def _grid(xp, data, transform_type, target_shape):
+    """Sampling points (n, 2 (x, y), height, width), in [-1, 1] within an image.
+
+    'affine': the pixels of an image of ``target_shape`` transformed by rows of 6 parameters (2 by 3 matrices); 'warp':
+    the pixels moved by a flow (n, 2, height, width) in pixels.
+    """
+    height, width = _grid_shape(transform_type, target_shape, data.shape)
+    x = wide(xp, data)
+    if transform_type == "affine":
+        base = base_grid(xp, height, width, x.dtype)
+        homogeneous = xp.concatenate([base, xp.ones((1, base.shape[1]), x.dtype)])
+        return xp.matmul(x.reshape(-1, 2, 3), homogeneous).reshape(-1, 2, height, width)
+    pixels = xp.stack(xp.broadcast_arrays(xp.arange(width)[None, :], xp.arange(height)[:, None])).astype(x.dtype)
+    scale = xp.asarray([max(width - 1, 1), max(height - 1, 1)], x.dtype).reshape(2, 1, 1) / 2
+    return (x + pixels) / scale - 1
+
+
+def _grid_grad(xp, dy, transform_type, shape):
+    dy = wide(xp, dy)
+    n, _, height, width = dy.shape
+    if transform_type == "affine":
+        base = base_grid(xp, height, width, dy.dtype)
+        homogeneous = xp.concatenate([base, xp.ones((1, base.shape[1]), dy.dtype)])
+        return xp.matmul(dy.reshape(n, 2, height * width), homogeneous.T).reshape(shape)
+    scale = xp.asarray([max(width - 1, 1), max(height - 1, 1)], dy.dtype).reshape(2, 1, 1) / 2
+    return dy / scale
+
+
+operator("grid_generator", "data, transform_type, target_shape=(0, 0), out=None", inputs="data", nd="GridGenerator",
+         infer=lambda data, transform_type, target_shape: spec(
+             (data.shape[0], 2, *_grid_shape(transform_type, target_shape, data.shape)), data.dtype),
+         kernel=_grid, vjp=lambda F, dy, x, y, transform_type, target_shape: F.grid_generator_grad(
+             dy, transform_type=transform_type, shape=x[0].shape))
+operator("grid_generator_grad", "dy, transform_type, shape", inputs="dy", kernel=_grid_grad, first_order_only=True,
+         infer=lambda dy, transform_type, shape: spec(shape, dy.dtype))
+
+# -- resizing ------------------------------------------------------------------------------------------------------
+
+
+def interpolation_matrix(xp, n, out, dtype, corners):
+    """(out, n): row i interpolates sample i of ``out`` over ``n``; with ``corners`` the ends coincide, else sample centres
+    are at (i + 1/2) n / out - 1/2."""
+    if corners:
+        at = xp.arange(out, dtype="float64") * ((n - 1) / (out - 1) if out > 1 else 0)
+    else:
+        at = xp.clip((xp.arange(out) + 0.5) * (n / out) - 0.5, 0, n - 1)
+    low = xp.minimum(xp.floor(at).astype("int64"), n - 1)
+    high = xp.minimum(low + 1, n - 1)
+    result = xp.zeros((out, n), "float64")
+    rows = xp.arange(out)
+    result[rows, low] += 1 - (at - low)
+    result[rows, high] += at - low
+    return result.astype(dtype)
+
+
+def _infer_resize(data, height, width, align_corners):
+    if len(data.shape) != 4 or height < 1 or width < 1:
+        raise ShapeError(f"bilinear_resize: data must have 4 axes and the sizes be positive, got {data.shape}, {height} "
+                         f"and {width}")
+    return spec((*data.shape[:2], height, width), data.dtype)
+
+
+def _resize(xp, data, height, width, align_corners):
+    """(n, c, h, w) data resized to (n, c, height, width) by bilinear interpolation."""
+    x = wide(xp, data)
+    return xp.matmul(xp.matmul(interpolation_matrix(xp, x.shape[2], height, x.dtype, align_corners), x),
+                     interpolation_matrix(xp, x.shape[3], width, x.dtype, align_corners).T)
+
+
+def _resize_grad(xp, dy, shape, align_corners):
+    dy = wide(xp, dy)
+    return xp.matmul(xp.matmul(interpolation_matrix(xp, shape[2], dy.shape[2], dy.dtype, align_corners).T, dy),
+                     interpolation_matrix(xp, shape[3], dy.shape[3], dy.dtype, align_corners))
+
+
+operator("bilinear_resize", "data, height, width, align_corners=True", inputs="data", infer=_infer_resize, kernel=_resize,
+         vjp=lambda F, dy, x, y, height, width, align_corners: F.bilinear_resize_grad(
+             dy, shape=x[0].shape, align_corners=align_corners))
+operator("bilinear_resize_grad", "dy, shape, align_corners", inputs="dy", kernel=_resize_grad,
+         infer=lambda dy, shape, align_corners: spec(shape, dy.dtype),
+         vjp=lambda F, g, x, y, shape, align_corners: F.bilinear_resize(
+             g, height=x[0].shape[2], width=x[0].shape[3], align_corners=align_corners))
+
+
+def _nearest(xp, data, scale):
+    """Every pixel of (n, c, h, w) repeated ``scale`` times along both axes."""
+    return xp.repeat(xp.repeat(data, scale, axis=2), scale, axis=3)
+
+
+operator("nearest_upsampling", "data, scale", inputs="data", kernel=_nearest,
+         infer=lambda data, scale: spec((*data.shape[:2], data.shape[2] * scale, data.shape[3] * scale), data.dtype),
+         vjp=lambda F, dy, x, y, scale: F.pooling(dy, kernel=(scale, scale), stride=(scale, scale), pool_type="sum"))
+
+# -- im2col --------------------------------------------------------------------------------------------------------
+
+
+def _columns(function, shape, kernel, stride, dilate, pad):
+    n = len(shape) - 2
+    if n not in (1, 2, 3):
+        raise ShapeError(f"{function}: data must have 3, 4 or 5 axes, not shape {shape}")
+    kernel, stride = per_axis(kernel, n, 1, "kernel", function), per_axis(stride, n, 1, "stride", function)
+    dilate, pad = per_axis(dilate, n, 1, "dilate", function), per_axis(pad, n, 0, "pad", function)
+    return kernel, stride, dilate, pad, out_sizes(shape[2:], kernel, stride, dilate, pad, function)
+
+
+def _tap_slices(kernel, stride, dilate, out):
+    for tap in itertools.product(*[range(k) for k in kernel]):
+        yield tuple([slice(i * d, i * d + (o - 1) * s + 1, s) for i, d, o, s in zip(tap, dilate, out, stride)])
+
+
+def _im2col(xp, data, kernel, stride, dilate, pad):
+    """The windows of (n, c, sizes...) data as columns: (n, c * prod(kernel), windows)."""
+    kernel, stride, dilate, pad, out = _columns("im2col", data.shape, kernel, stride, dilate, pad)
+    x = xp.pad(data, [(0, 0), (0, 0), *[(p, p) for p in pad]])
+    result = xp.empty((*data.shape[:2], math.prod(kernel), *out), data.dtype)
+    for t, where in enumerate(_tap_slices(kernel, stride, dilate, out)):
+        result[:, :, t] = x[(slice(None), slice(None), *where)]
+    return result.reshape(data.shape[0], data.shape[1] * math.prod(kernel), math.prod(out))
+
+
+def _col2im(xp, data, output_size, kernel, stride, dilate, pad):
+    """The adjoint of im2col: columns (n, c * prod(kernel), windows) added up into (n, c, output_size...)."""
+    c = data.shape[1] // math.prod(kernel)
+    shape = (data.shape[0], c, *output_size)
+    kernel, stride, dilate, pad, out = _columns("col2im", shape, kernel, stride, dilate, pad)
+    parts = data.reshape(data.shape[0], c, math.prod(kernel), *out)
+    big = xp.zeros((data.shape[0], c, *[n + 2 * p for n, p in zip(output_size, pad)]), data.dtype)
+    for t, where in enumerate(_tap_slices(kernel, stride, dilate, out)):
+        big[(slice(None), slice(None), *where)] += parts[:, :, t]
+    return big[(slice(None), slice(None), *[slice(p, p + n) for n, p in zip(output_size, pad)])]
+
+
+def _infer_im2col(data, kernel, stride, dilate, pad):
+    kernel, _, _, _, out = _columns("im2col", data.shape, kernel, stride, dilate, pad)
+    return spec((data.shape[0], data.shape[1] * math.prod(kernel), math.prod(out)), data.dtype)
+
+
+def _infer_col2im(data, output_size, kernel, stride, dilate, pad):
+    if len(data.shape) != 3 or not output_size or data.shape[1] % math.prod(kernel):
+        raise ShapeError(f"col2im: data must have shape (n, c * prod(kernel), windows), not {data.shape} for kernel "
+                         f"{kernel}")
+    shape = (data.shape[0], data.shape[1] // math.prod(kernel), *output_size)
+    out = _columns("col2im", shape, kernel, stride, dilate, pad)[4]
+    if math.prod(out) != data.shape[2]:
+        raise ShapeError(f"col2im: {math.prod(out)} windows fit output_size {output_size}, data has {data.shape[2]}")
+    return spec(shape, data.dtype)
+
+
+operator("im2col", "data, kernel, stride=(), dilate=(), pad=(), out=None", inputs="data", infer=_infer_im2col,
+         kernel=_im2col, nd="im2col", vjp=lambda F, dy, x, y, **a: F.col2im(dy, output_size=x[0].shape[2:], **a))
+operator("col2im", "data, output_size, kernel, stride=(), dilate=(), pad=(), out=None", inputs="data",
+         infer=_infer_col2im, kernel=_col2im, nd="col2im",
+         vjp=lambda F, dy, x, y, output_size, **a: F.im2col(dy, **a))
