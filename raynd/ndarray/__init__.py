@@ -10,6 +10,7 @@ import types as _types
 
 from . import (  # noqa: F401  (methods attaches the methods of both classes)
     contrib_functions as _contrib,
+    control_flow as _control_flow,
     creation as _creation,
     interop as _interop,
     legacy as _legacy,
@@ -85,6 +86,7 @@ def _fill():
     groups["contrib"].update(_optimizers.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_neural.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_contrib.FUNCTIONS)
+    groups["contrib"].update(_control_flow.CONTRIB_FUNCTIONS)
     _submodule("_internal", {**{n: f for n, f in exported.items() if n.startswith("_")}, **_contrib.INTERNAL},
                "Operators whose names begin with an underscore.")
     for group, members in groups.items():

@@ -35,12 +35,13 @@ from ..util import (  # noqa: F401
 globals().update(export("npx", __name__))
 
 from . import (  # noqa: E402
+    control_flow,
     legacy as _legacy,
     random,  # noqa: F401
     shapes as _shapes,
 )
 
-for _module in (_shapes, _legacy):
+for _module in (_shapes, _legacy, control_flow):
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})
 globals().update(_interop)
 globals().update(_neural)
