@@ -21,8 +21,8 @@ def bilinear_sampler(data, grid, cudnn_off=None, out=None, name=None):
     """(n, c, h, w) data at the points of ``grid`` (n, 2 (x, y), h', w'), where -1 and 1 are the first and last pixels;
     points outside give 0 (Jaderberg et al. 2015)."""
     if len(data.shape) != 4 or len(grid.shape) != 4 or grid.shape[:2] != (data.shape[0], 2):
-        raise ShapeError(f"BilinearSampler: data must have shape (n, c, h, w) and grid (n, 2, h', w'), got {data.shape} and "
-                         f"{grid.shape}")
+        raise ShapeError(f"BilinearSampler: data must have shape (n, c, h, w) and grid (n, 2, h', w'), "
+                         f"got {data.shape} and {grid.shape}")
     n, c, height, width = data.shape
     size = grid.shape[2:]
     points = F.reshape(grid, newshape=(n, 2, size[0] * size[1]))
@@ -31,10 +31,10 @@ def bilinear_sampler(data, grid, cudnn_off=None, out=None, name=None):
     return give(F.reshape(F.bilinear_points(data, y, x), newshape=(n, c, *size)), out)
 
 
-def spatial_transformer(data, loc, target_shape=(0, 0), transform_type="affine", sampler_type="bilinear", cudnn_off=None,
-                        out=None, name=None):
-    """``data`` sampled on the pixels of an image of ``target_shape`` (default: its own sizes) after the affine maps ``loc``
-    (n, 6)."""
+def spatial_transformer(data, loc, target_shape=(0, 0), transform_type="affine", sampler_type="bilinear",
+                        cudnn_off=None, out=None, name=None):
+    """``data`` sampled on the pixels of an image of ``target_shape`` (default: its own sizes) after the affine maps
+    ``loc`` (n, 6)."""
     if transform_type != "affine" or sampler_type != "bilinear":
         raise ArgumentError("SpatialTransformer: transform_type must be 'affine' and sampler_type 'bilinear'")
     size = tuple(target_shape) if any(target_shape) else data.shape[2:]
@@ -47,8 +47,8 @@ def up_sampling(*data, scale, num_filter=0, sample_type="nearest", multi_input_m
     """(n, c, h, w) arrays enlarged ``scale`` times.
 
     'nearest': pixels are repeated; further arrays are enlarged to the same sizes and joined along the channels
-    ('concat') or added ('sum'). 'bilinear': by a transposed convolution of each channel with the weight that is the second
-    array (num_filter, 1, kernel, kernel), kernel = 2 * scale - scale % 2.
+    ('concat') or added ('sum'). 'bilinear': by a transposed convolution of each channel with the weight that is the
+    second array (num_filter, 1, kernel, kernel), kernel = 2 * scale - scale % 2.
     """
     if not isinstance(scale, int) or scale < 1:
         raise ArgumentError(f"UpSampling: scale must be a positive integer, not {scale!r}")
@@ -79,8 +79,8 @@ def bilinear_resize(data, like=None, height=1, width=1, scale_height=None, scale
                     align_corners=True, out=None, name=None):
     """(n, c, h, w) data resized by bilinear interpolation.
 
-    ``mode``: 'size' (to height and width, or by scale_height and scale_width), 'like' (to the sizes of the array ``like``),
-    'odd_scale', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'.
+    ``mode``: 'size' (to height and width, or by scale_height and scale_width), 'like' (to the sizes of the array
+    ``like``), 'odd_scale', 'to_even_down', 'to_even_up', 'to_odd_down', 'to_odd_up'.
     """
     h, w = data.shape[2:]
     by = None if scale_height is None and scale_width is None else (scale_height or 1.0, scale_width or 1.0)
@@ -103,28 +103,30 @@ def bilinear_resize(data, like=None, height=1, width=1, scale_height=None, scale
 def deformable_convolution(data, offset, weight, bias=None, kernel=None, stride=(), dilate=(), pad=(), num_filter=None,
                            num_group=1, num_deformable_group=1, workspace=1024, no_bias=False, layout=None, out=None,
                            name=None, **kwargs):
-    """A 2-D convolution whose windows read at positions moved by ``offset`` (n, deformable groups * taps * 2 (y, x), out
-    height, out width) (Dai et al. 2017)."""
+    """A 2-D convolution whose windows read at positions moved by ``offset`` (n, deformable groups * taps * 2 (y, x),
+    out height, out width) (Dai et al. 2017)."""
     refuse("deformable_convolution", kwargs)
     return _deformable(data, offset, None, weight, bias, kernel, stride, dilate, pad, num_group, num_deformable_group,
                        no_bias, layout, out)
 
 
 def modulated_deformable_convolution(data, offset, mask, weight, bias=None, kernel=None, stride=(), dilate=(), pad=(),
-                                     num_filter=None, num_group=1, num_deformable_group=1, workspace=1024, no_bias=False,
-                                     im2col_step=64, layout=None, out=None, name=None, **kwargs):
-    """As :func:`deformable_convolution`, each value read multiplied by ``mask`` (n, deformable groups * taps, out height,
-    out width) (Zhu et al. 2019)."""
+                                     num_filter=None, num_group=1, num_deformable_group=1, workspace=1024,
+                                     no_bias=False, im2col_step=64, layout=None, out=None, name=None, **kwargs):
+    """As :func:`deformable_convolution`, each value read multiplied by ``mask`` (n, deformable groups * taps, out
+    height, out width) (Zhu et al. 2019)."""
     refuse("modulated_deformable_convolution", kwargs)
     return _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, num_group, num_deformable_group,
                        no_bias, layout, out)
 
 
-def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, groups, deformable, no_bias, layout, out):
+def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, groups, deformable, no_bias, layout,
+                out):
     if layout not in (None, "NCHW"):
         raise ArgumentError(f"deformable_convolution: layout must be 'NCHW', not {layout!r}")
     kernel = per_axis(kernel or weight.shape[2:], 2, 1, "kernel", "deformable_convolution")
-    stride, dilate = (per_axis(v, 2, 1, k, "deformable_convolution") for v, k in ((stride, "stride"), (dilate, "dilate")))
+    stride = per_axis(stride, 2, 1, "stride", "deformable_convolution")
+    dilate = per_axis(dilate, 2, 1, "dilate", "deformable_convolution")
     pad = per_axis(pad, 2, 0, "pad", "deformable_convolution")
     n, c, height, width = data.shape
     oh, ow = out_sizes((height, width), kernel, stride, dilate, pad, "deformable_convolution")
@@ -142,7 +144,7 @@ def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, g
     points = [F.reshape(moved[:, :, i] + _constant(base[i], data), newshape=(n * deformable, taps * places))
               for i in (0, 1)]
     planes = F.reshape(data, newshape=(n * deformable, c // deformable, height, width))
-    columns = F.reshape(F.bilinear_points(planes, *points), newshape=(n, deformable, c // deformable, taps, places))
+    columns = F.reshape(F.bilinear_points(planes, *points, inside=mask is None), newshape=(n, deformable, c // deformable, taps, places))
     if mask is not None:
         columns = columns * F.reshape(mask, newshape=(n, deformable, 1, taps, places))
     columns = F.reshape(columns, newshape=(n, groups, c // groups * taps, places))
@@ -157,6 +159,7 @@ def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, g
 
 NPX_FUNCTIONS = {"deformable_convolution": deformable_convolution,
                  "modulated_deformable_convolution": modulated_deformable_convolution}
-ND_FUNCTIONS = {"BilinearSampler": bilinear_sampler, "SpatialTransformer": spatial_transformer, "UpSampling": up_sampling}
+ND_FUNCTIONS = {"BilinearSampler": bilinear_sampler, "SpatialTransformer": spatial_transformer,
+                "UpSampling": up_sampling}
 CONTRIB_FUNCTIONS = {"BilinearResize2D": bilinear_resize, "DeformableConvolution": deformable_convolution,
                      "ModulatedDeformableConvolution": modulated_deformable_convolution}

@@ -1,7 +1,8 @@
 """Sampling images at real-valued points, and what is made of it: spatial transformers, region alignment, resizing,
 deformable convolution. Also im2col and col2im.
 
-One operator, ``bilinear_points``, interpolates (n, c, h, w) data at points (n, p) and is differentiable in data and points.
+One operator, ``bilinear_points``, interpolates (n, c, h, w) data at points (n, p) and is differentiable in data and
+points.
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from .windows import per_axis
 # -- bilinear interpolation ----------------------------------------------------------------------------------------
 
 
-def _infer_points(data, y, x):
+def _infer_points(data, y, x, inside):
     if len(data.shape) != 4 or y.shape != x.shape or len(y.shape) != 2 or y.shape[0] != data.shape[0]:
         raise ShapeError(f"bilinear interpolation: data of shape {data.shape} and points of shape {y.shape}, {x.shape}")
     if not is_float(data.dtype):
@@ -27,33 +28,43 @@ def _infer_points(data, y, x):
     return spec((*data.shape[:2], y.shape[1]), data.dtype)
 
 
-def _corners(xp, y, x, height, width):
+def _corners(xp, y, x, height, width, inside):
     """For the four neighbours of each point: (place in the flat plane, weight, its derivatives by y and x); neighbours
-    outside the image weigh nothing."""
+    outside the image weigh nothing. ``inside``: see ``bilinear_points``."""
+    if inside:
+        valid = ((y >= 0) & (y < height) & (x >= 0) & (x < width)).astype(y.dtype)
+        free_y, free_x = valid * (y < height - 1), valid * (x < width - 1)
+        y, x = xp.clip(y, 0, height - 1), xp.clip(x, 0, width - 1)
+        for places, weight, by_y, by_x in _corners(xp, y, x, height, width, False):
+            yield places, weight * valid, by_y * free_y, by_x * free_x
+        return
     y0, x0 = xp.floor(y), xp.floor(x)
     fy, fx = y - y0, x - x0
     for dy, dx in itertools.product((0, 1), (0, 1)):
         py, px = y0.astype("int64") + dy, x0.astype("int64") + dx
-        inside = ((py >= 0) & (py < height) & (px >= 0) & (px < width)).astype(y.dtype)
+        here = ((py >= 0) & (py < height) & (px >= 0) & (px < width)).astype(y.dtype)
         wy, wx = (fy if dy else 1 - fy), (fx if dx else 1 - fx)
         places = xp.clip(py, 0, height - 1) * width + xp.clip(px, 0, width - 1)
-        yield places, wy * wx * inside, (1 if dy else -1) * wx * inside, (1 if dx else -1) * wy * inside
+        yield places, wy * wx * here, (1 if dy else -1) * wx * here, (1 if dx else -1) * wy * here
 
 
-def _bilinear_points(xp, data, y, x):
-    """The values of (n, c, h, w) data at points (n, p), between pixels interpolated, outside 0: (n, c, p)."""
+def _bilinear_points(xp, data, y, x, inside):
+    """The values of (n, c, h, w) data at points (n, p), between pixels interpolated: (n, c, p).
+
+    Outside the image there are zeros, towards which border pixels fade; with ``inside`` border pixels reach up to the
+    image's end, and a point outside is 0."""
     data, y, x = wide(xp, data), wide(xp, y), wide(xp, x)
     n, c, height, width = data.shape
     flat = data.reshape(n, c, height * width)
     result = xp.zeros((n, c, y.shape[1]), data.dtype)
     if not flat.shape[2]:
         return result
-    for places, weight, _, _ in _corners(xp, y, x, height, width):
+    for places, weight, _, _ in _corners(xp, y, x, height, width, inside):
         result += xp.take_along_axis(flat, places[:, None], axis=2) * weight[:, None]
     return result
 
 
-def _bilinear_points_grad(xp, dy, data, y, x):
+def _bilinear_points_grad(xp, dy, data, y, x, inside):
     dy, data, y, x = (wide(xp, a) for a in (dy, data, y, x))
     n, c, height, width = data.shape
     flat = data.reshape(n, c, height * width)
@@ -63,7 +74,7 @@ def _bilinear_points_grad(xp, dy, data, y, x):
     index, rows = [], []
     base = xp.arange(n)[:, None] * (height * width)
     points = dy.transpose(0, 2, 1)                                       # (n, p, c)
-    for places, weight, by_y, by_x in _corners(xp, y, x, height, width):
+    for places, weight, by_y, by_x in _corners(xp, y, x, height, width, inside):
         index.append((places + base).reshape(-1))
         rows.append((points * weight[:, :, None]).reshape(-1, c))
         along = (xp.take_along_axis(flat, places[:, None], axis=2) * dy).sum(axis=1)
@@ -73,9 +84,10 @@ def _bilinear_points_grad(xp, dy, data, y, x):
     return dense.reshape(n, height * width, c).transpose(0, 2, 1).reshape(data.shape), gy, gx
 
 
-operator("bilinear_points", "data, y, x", infer=_infer_points, kernel=_bilinear_points, first_order_only=True,
-         vjp=lambda F, dy, x, y: F.bilinear_points_grad(dy, *x))
-operator("bilinear_points_grad", "dy, data, y, x", infer=lambda dy, data, y, x: (data, y, x),
+operator("bilinear_points", "data, y, x, inside=False", inputs="data, y, x", infer=_infer_points, kernel=_bilinear_points, first_order_only=True,
+         vjp=lambda F, dy, x, y, inside: F.bilinear_points_grad(dy, *x, inside=inside))
+operator("bilinear_points_grad", "dy, data, y, x, inside", inputs="dy, data, y, x",
+         infer=lambda dy, data, y, x, inside: (data, y, x),
          kernel=_bilinear_points_grad, first_order_only=True)
 
 # -- grids ---------------------------------------------------------------------------------------------------------
@@ -90,8 +102,8 @@ def _grid_shape(transform_type, target_shape, data, function="GridGenerator"):
         return data[2:]
     size = per_axis(target_shape, 2, 0, "target_shape", function)
     if len(data) != 2 or data[1] != 6 or min(size) < 1:
-        raise ShapeError(f"{function}: affine parameters must have shape (n, 6), not {data}, and target_shape two positive "
-                         f"sizes, not {target_shape}")
+        raise ShapeError(f"{function}: affine parameters must have shape (n, 6), not {data}, and target_shape two "
+                         f"positive sizes, not {target_shape}")
     return size
 
 
@@ -142,8 +154,8 @@ operator("grid_generator_grad", "dy, transform_type, shape", inputs="dy", kernel
 
 
 def interpolation_matrix(xp, n, out, dtype, corners):
-    """(out, n): row i interpolates sample i of ``out`` over ``n``; with ``corners`` the ends coincide, else sample centres
-    are at (i + 1/2) n / out - 1/2."""
+    """(out, n): row i interpolates sample i of ``out`` over ``n``; with ``corners`` the ends coincide, else sample
+    centres are at (i + 1/2) n / out - 1/2."""
     if corners:
         at = xp.arange(out, dtype="float64") * ((n - 1) / (out - 1) if out > 1 else 0)
     else:
@@ -177,8 +189,8 @@ def _resize_grad(xp, dy, shape, align_corners):
                      interpolation_matrix(xp, shape[3], dy.shape[3], dy.dtype, align_corners))
 
 
-operator("bilinear_resize", "data, height, width, align_corners=True", inputs="data", infer=_infer_resize, kernel=_resize,
-         vjp=lambda F, dy, x, y, height, width, align_corners: F.bilinear_resize_grad(
+operator("bilinear_resize", "data, height, width, align_corners=True", inputs="data", infer=_infer_resize,
+         kernel=_resize, vjp=lambda F, dy, x, y, height, width, align_corners: F.bilinear_resize_grad(
              dy, shape=x[0].shape, align_corners=align_corners))
 operator("bilinear_resize_grad", "dy, shape, align_corners", inputs="dy", kernel=_resize_grad,
          infer=lambda dy, shape, align_corners: spec(shape, dy.dtype),

@@ -35,8 +35,8 @@ def iou(a, b, box_format="corner"):
 
 
 row("box_iou", ref=lambda a, b, format="corner": np.array(
-    [iou(p, q, format) for p in a.reshape(-1, 4) for q in b.reshape(-1, 4)]).reshape(a.shape[:-1] + b.shape[:-1]), tol=8,
-    samples=[S(boxes(3), boxes(2)), S(boxes(2, 2), boxes(3), format="center"), S(boxes(0), boxes(2))])
+    [iou(p, q, format) for p in a.reshape(-1, 4) for q in b.reshape(-1, 4)]).reshape(a.shape[:-1] + b.shape[:-1]),
+    tol=8, samples=[S(boxes(3), boxes(2)), S(boxes(2, 2), boxes(3), format="center"), S(boxes(0), boxes(2))])
 
 
 def _centred(b):
@@ -64,7 +64,8 @@ def _decode(data, anchors, std0=1.0, std1=1.0, std2=1.0, std3=1.0, clip=-1.0, fo
 
 
 row("box_decode", ref=_decode, tol=8, samples=[
-    S(normal(2, 5, 4), boxes(1, 5), std0=0.1, std2=0.2, format="corner"), S(normal(1, 3, 4), positive(1, 3, 4), clip=0.1)])
+    S(normal(2, 5, 4), boxes(1, 5), std0=0.1, std2=0.2, format="corner"),
+    S(normal(1, 3, 4), positive(1, 3, 4), clip=0.1)])
 
 
 def _nms(data, overlap_thresh=0.5, valid_thresh=0, topk=-1, coord_start=2, score_index=1, id_index=-1, background_id=-1,
@@ -125,7 +126,8 @@ def _prior(data, sizes=(1.0,), ratios=(1.0,), clip=False, steps=(-1.0, -1.0), of
 
 
 row("multibox_prior", ref=_prior, tol=4, samples=[
-    S(normal(1, 2, 3, 4), sizes=(0.5, 0.2), ratios=(1.0, 2.0, 0.5)), S(normal(1, 1, 2, 2), clip=True, steps=(0.3, 0.2))])
+    S(normal(1, 2, 3, 4), sizes=(0.5, 0.2), ratios=(1.0, 2.0, 0.5)),
+    S(normal(1, 1, 2, 2), clip=True, steps=(0.3, 0.2))])
 
 
 def _target(inputs, outputs, attrs):
@@ -206,8 +208,11 @@ exempt("roi_pooling_grad", "roi_pooling")
 # -- sampling ------------------------------------------------------------------------------------------------------
 
 
-def _points(data, y, x):
+def _points(data, y, x, inside=False):
     n, c, h, w = data.shape
+    if inside:
+        valid = (y >= 0) & (y < h) & (x >= 0) & (x < w)
+        return _points(data, np.clip(y, 0, h - 1), np.clip(x, 0, w - 1)) * valid[:, None]
     out = np.zeros((n, c, y.shape[1]))
     for i, p in np.ndindex(*y.shape):
         for py, px in itertools.product(*[(int(np.floor(v)), int(np.floor(v)) + 1) for v in (y[i, p], x[i, p])]):
@@ -218,6 +223,7 @@ def _points(data, y, x):
 
 row("bilinear_points", ref=_points, tol=20, samples=[
     S(normal(2, 3, 5, 6), uniform(2, 9, low=-1.5, high=5.5), uniform(2, 9, low=-1.5, high=6.5)),
+    S(normal(2, 3, 5, 6), uniform(2, 20, low=-1.5, high=5.5), uniform(2, 20, low=-1.5, high=6.5), inside=True),
     S(normal(1, 2, 3, 3), uniform(1, 0), uniform(1, 0))], dtypes="float32 float64")
 exempt("bilinear_points_grad", "bilinear_points")
 
