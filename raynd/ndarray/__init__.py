@@ -19,6 +19,7 @@ from . import (  # noqa: F401  (methods attaches the methods of both classes)
     operators as _operators,
     optimizer_functions as _optimizers,
     random,
+    sampling as _sampling,
 )
 from .array import NDArray, ndarray
 from .bindings import export as _export
@@ -83,6 +84,8 @@ def _fill():
     space.update(_interop.ND_FUNCTIONS)
     space.update(_neural.ND_FUNCTIONS)
     space.update(_optimizers.FUNCTIONS)
+    space.update(_sampling.ND_FUNCTIONS)
+    groups["contrib"].update(_sampling.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_optimizers.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_neural.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_contrib.FUNCTIONS)

@@ -14,6 +14,7 @@ from ..engine import waitall  # noqa: F401
 from ..ndarray.bindings import export
 from ..ndarray.interop import NPX_FUNCTIONS as _interop
 from ..ndarray.neural import NPX_FUNCTIONS as _neural
+from ..ndarray.sampling import NPX_FUNCTIONS as _sampling
 from ..ndarray.serialization import load, save, savez  # noqa: F401
 from ..random import seed  # noqa: F401
 from ..util import (  # noqa: F401
@@ -45,3 +46,4 @@ for _module in (_shapes, _legacy, control_flow):
     globals().update({_name: getattr(_module, _name) for _name in _module.__all__})
 globals().update(_interop)
 globals().update(_neural)
+globals().update(_sampling)

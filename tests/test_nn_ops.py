@@ -1,0 +1,206 @@
+"""What the operator table cannot say: modes, choices among operators, errors, and the providers of kernels."""
+from __future__ import annotations
+
+import numpy
+import pytest
+
+import raynd as mx
+from raynd import autograd, npx
+from raynd.errors import ArgumentError, MXNetError, ShapeError
+from raynd.worker import providers
+
+
+@pytest.fixture(autouse=True)
+def local(monkeypatch):
+    """Local mode, where it makes no difference."""
+    monkeypatch.setenv("RAYND_MODE", "local")
+
+
+def array(*shape, seed=0):
+    return mx.np.array(numpy.random.default_rng(seed).standard_normal(shape))
+
+
+# -- modes ---------------------------------------------------------------------------------------------------------
+
+
+def test_batch_norm_moves_its_statistics_in_recorded_training_passes_alone():
+    x, gamma, beta, mean, var = array(4, 3, 2), mx.np.ones(3), mx.np.zeros(3), mx.np.zeros(3), mx.np.ones(3)
+    npx.batch_norm(x, gamma, beta, mean, var)
+    with autograd.train_mode():
+        trained = npx.batch_norm(x, gamma, beta, mean, var)
+    with autograd.record():
+        npx.batch_norm(x, gamma, beta, mean, var, use_global_stats=True)
+    assert (mean.asnumpy() == 0).all() and (var.asnumpy() == 1).all()
+    with autograd.record():
+        y, batch_mean, inv = npx.batch_norm(x, gamma, beta, mean, var, momentum=0.5, output_mean_var=True)
+    host = x.asnumpy()
+    numpy.testing.assert_allclose(mean.asnumpy(), 0.5 * host.mean((0, 2)), rtol=1e-5)
+    numpy.testing.assert_allclose(var.asnumpy(), 0.5 + 0.5 * host.var((0, 2)), rtol=1e-5)
+    numpy.testing.assert_allclose(batch_mean.asnumpy(), host.mean((0, 2)), rtol=1e-5)
+    numpy.testing.assert_allclose(inv.asnumpy(), (host.var((0, 2)) + 1e-3) ** -0.5, rtol=1e-5)
+    numpy.testing.assert_allclose(y.asnumpy(), trained.asnumpy(), rtol=1e-5)
+
+
+def test_fix_gamma_counts_gamma_as_one_and_gives_it_no_gradient():
+    x, gamma, beta = array(4, 3), mx.np.full(3, 7.0), mx.np.zeros(3)
+    gamma.attach_grad()
+    with autograd.record():
+        y = npx.batch_norm(x, gamma, beta, mx.np.zeros(3), mx.np.ones(3), fix_gamma=True)
+    y.backward()
+    assert abs(y.asnumpy()).max() < 2 and (gamma.grad.asnumpy() == 0).all()
+
+
+def test_dropout_draws_only_where_it_drops():
+    x = mx.np.ones((30, 30))
+
+    def masks(predictions):
+        mx.np.random.seed(3)
+        for _ in range(predictions):
+            assert (npx.dropout(x, p=0.5).asnumpy() == 1).all()
+        with autograd.train_mode():
+            assert (npx.dropout(x, p=0.0).asnumpy() == 1).all()
+            return npx.dropout(x, p=0.5).asnumpy()
+    numpy.testing.assert_array_equal(masks(0), masks(4))
+    assert set(numpy.unique(npx.dropout(x, p=0.75, mode="always").asnumpy())) == {0, 4}
+
+
+def test_rrelu_is_random_in_training_and_its_mean_in_prediction():
+    x = -mx.np.ones((50, 20))
+    assert numpy.allclose(npx.leaky_relu(x, act_type="rrelu", lower_bound=0.2, upper_bound=0.4).asnumpy(), -0.3)
+    with autograd.train_mode():
+        y = -npx.leaky_relu(x, act_type="rrelu", lower_bound=0.2, upper_bound=0.4).asnumpy()
+    assert 0.2 <= y.min() < 0.22 and 0.38 < y.max() <= 0.4
+
+
+def test_hybridized_and_eager_batch_norm_and_dropout_agree():
+    def net():
+        mx.np.random.seed(1)
+        block = mx.gluon.nn.HybridSequential()
+        block.add(mx.gluon.nn.Conv2D(4, 3, in_channels=2), mx.gluon.nn.BatchNorm(in_channels=4), mx.gluon.nn.Dropout(0.5))
+        block.initialize(mx.init.Xavier())
+        return block
+    results = []
+    for hybrid in (False, True):
+        block = net()
+        if hybrid:
+            block.hybridize()
+        mx.np.random.seed(2)
+        for _ in range(3):
+            with autograd.record():
+                y = block(array(2, 2, 6, 6))
+            y.backward()
+        results.append((y.asnumpy(), block[1].running_mean.data().asnumpy(), block[0].weight.grad().asnumpy()))
+    for a, b in zip(*results):
+        numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+BAD = {
+    "a kernel larger than the padded input": lambda: npx.convolution(array(1, 2, 3, 3), array(2, 2, 5, 5), no_bias=True),
+    "channels that do not match": lambda: npx.convolution(array(1, 3, 5, 5), array(2, 2, 3, 3), no_bias=True),
+    "groups that do not divide": lambda: npx.convolution(array(1, 3, 5, 5), array(3, 1, 3, 3), no_bias=True,
+                                                         num_group=2),
+    "a bias of another length": lambda: npx.convolution(array(1, 2, 5, 5), array(2, 2, 3, 3), array(3)),
+    "a pooling window larger than the input": lambda: npx.pooling(array(1, 2, 3, 3), kernel=(4, 4)),
+    "too large an adjustment": lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, adj=(1, 1)),
+    "inputs that do not fit the weight": lambda: npx.fully_connected(array(2, 3), array(4, 5)),
+    "k above the axis": lambda: npx.topk(array(2, 3), k=4),
+    "a dropout rate above 1": lambda: npx.dropout(array(3), p=1.5),
+    "a length of another shape": lambda: npx.softmax(array(2, 3), array(3), use_length=True),
+    "too few parameters": lambda: npx.rnn(array(2, 3, 4), array(9), array(1, 3, 5), mode="gru", state_size=5,
+                                          num_layers=1),
+    "more labels than time steps": lambda: npx.ctc_loss(array(2, 1, 4), mx.np.ones((1, 3))),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_shapes_that_do_not_fit_raise_at_the_call(case):
+    with pytest.raises(ShapeError):
+        BAD[case]()
+
+
+WRONG = {
+    "an unknown activation": lambda: npx.activation(array(3), act_type="step"),
+    "a missing bias": lambda: npx.convolution(array(1, 2, 5, 5), array(2, 2, 3, 3)),
+    "an unknown layout": lambda: npx.convolution(array(1, 2, 5, 5), array(2, 2, 3, 3), no_bias=True, layout="CHWN"),
+    "sparse gradients": lambda: npx.embedding(array(2), array(3, 2), sparse_grad=True),
+    "an unknown argument": lambda: npx.dropout(array(3), probability=0.5),
+    "a gru with a cell state": lambda: npx.rnn(array(2, 3, 4), array(9), array(1, 3, 5), mode="gru", state_size=5,
+                                               num_layers=1, lstm_state_clip_min=-1.0),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_arguments_that_are_not_supported_raise_at_the_call(case):
+    with pytest.raises(ArgumentError):
+        WRONG[case]()
+
+
+def test_values_out_of_range_are_error_values():
+    good = npx.ctc_loss(array(3, 1, 4), mx.np.ones((1, 2)))
+    bad = npx.ctc_loss(array(3, 1, 4), mx.np.full((1, 2), 9.0))
+    assert numpy.isfinite(good.asnumpy()).all()
+    with pytest.raises(MXNetError, match="label"):
+        bad.asnumpy()
+    with pytest.raises(IndexError):
+        npx.sequence_last(array(3, 2), mx.np.array([1.0, 7.0]), use_sequence_length=True).asnumpy()
+
+
+def test_labels_outside_an_embedding_are_clipped_as_in_mxnet():
+    weight = array(3, 2)
+    y = npx.embedding(mx.np.array([-1.0, 5.0]), weight, input_dim=3, output_dim=2)
+    numpy.testing.assert_array_equal(y.asnumpy(), weight.asnumpy()[[0, 2]])
+
+
+def test_a_batch_of_no_samples_gives_zero_gradients():
+    w, b = array(4, 2, 3, 3), mx.np.zeros(4)
+    for p in (w, b):
+        p.attach_grad()
+    with autograd.record():
+        y = npx.pooling(npx.relu(npx.convolution(mx.np.zeros((0, 2, 8, 8)), w, b)), kernel=(2, 2), stride=(2, 2))
+    y.backward()
+    assert y.shape == (0, 4, 3, 3) and (w.grad.asnumpy() == 0).all() and (b.grad.asnumpy() == 0).all()
+
+
+# -- providers -----------------------------------------------------------------------------------------------------
+
+
+def test_the_setting_chooses_the_provider(monkeypatch):
+    monkeypatch.setenv("RAYND_KERNELS", "reference")
+    assert providers.in_use() == "reference"
+    assert providers.kernel(numpy, "softmax", [], [], {}) is None
+    monkeypatch.setenv("RAYND_KERNELS", "auto")
+    assert providers.in_use() == ("torch" if providers.torch_available() else "reference")
+    monkeypatch.setitem(providers._state, "available", False)
+    assert providers.in_use() == "reference"
+    monkeypatch.setenv("RAYND_KERNELS", "torch")
+    with pytest.raises(MXNetError, match="not installed"):
+        providers.in_use()
+
+
+@pytest.mark.skipif(not providers.torch_available(), reason="needs PyTorch")
+def test_every_operator_of_a_provider_exists_and_has_a_kernel():
+    from raynd.ops import registry
+    from raynd.worker.torch_kernels import KERNELS
+    registry.load_all()
+    assert set(KERNELS) == set(providers.TORCH_OPERATORS) and set(KERNELS) <= set(registry.REGISTRY)
+
+
+def test_convolution_in_chunks_and_on_threads_is_the_same(monkeypatch):
+    from raynd.ops import convolution_kernels as kernels, parallel
+    x, w = (numpy.random.default_rng(1).standard_normal(s) for s in ((7, 3, 9, 8), (4, 3, 3, 3)))
+    dy = numpy.random.default_rng(2).standard_normal((7, 4, 5, 4))
+    geometry = (2, 2), (1, 1), (1, 1), 1
+
+    def run():
+        return (kernels.conv(numpy, x, w, *geometry), kernels.conv_data_grad(numpy, dy, w, (9, 8), *geometry),
+                kernels.conv_weight_grad(numpy, dy, x, (3, 3), *geometry))
+    whole = run()
+    for count in (1, 3):
+        for channels in (0, 24):
+            monkeypatch.setitem(parallel._state, "threads", count)
+            monkeypatch.setattr(kernels, "CHUNK_BYTES", 1)
+            monkeypatch.setattr(kernels, "SMALL_CHANNELS", channels)
+            for a, b in zip(run(), whole):
+                numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
