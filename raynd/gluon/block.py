@@ -453,17 +453,23 @@ class HybridBlock(Block):
         """Call the recorded program, or record it."""
         for hook in self._forward_pre_hooks.values():
             hook(self, args)
-        cache = self._cached_op
-        if cache is None:
-            from ..program import ProgramCache
-            cache = self.__dict__["_cached_op"] = ProgramCache()
-            result = cache(self, self.forward, args)
-            for parameter in self._collect_params_with_prefix().values():
-                parameter._watchers.add(self)
-        else:
-            result = cache(self, self.forward, args)
+        result = self._run_program(self.forward, args)
         for hook in self._forward_hooks.values():
             hook(self, args, result)
+        return result
+
+    def _run_program(self, function, args, extra_key=()):
+        """Call ``function(*args)``, a computation of this block, as a recorded program; ``extra_key``, hashable: what
+        else the program depends on."""
+        cache, new = self._cached_op, False
+        if cache is None:
+            from ..program import ProgramCache
+            cache, new = ProgramCache(), True
+            self.__dict__["_cached_op"] = cache
+        result = cache(self, function, args, extra_key)
+        if new:
+            for parameter in self._collect_params_with_prefix().values():
+                parameter._watchers.add(self)
         return result
 
     def forward(self, x, *args):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import tempfile
@@ -18,7 +19,7 @@ from ..errors import ArgumentError, ShapeError
 from ..util import default_array
 
 __all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "replace_file", "HookHandle",
-           "shape_is_known"]
+           "shape_is_known", "split_rnn_params"]
 
 
 def split_bounds(size, num_slice):
@@ -205,6 +206,30 @@ def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_
 def shape_is_known(shape) -> bool:
     """Whether ``shape`` is a shape without unknown (-1 or 0) sizes."""
     return shape is not None and all(n > 0 for n in shape)
+
+
+def split_rnn_params(param, mode, num_layers, input_size, hidden_size, bidirectional=False, projection_size=None):
+    """The parts of a recurrent layer's packed vector ``param`` by name, in packing order: 'l0_i2h_weight' is the input
+    weight of layer 0, 'r0_...' belongs to its reverse direction; then 'h2h' (recurrent), with a projection 'h2r', then
+    the biases. ``mode``: 'rnn_relu', 'rnn_tanh', 'lstm' or 'gru'."""
+    gates, directions = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}[mode], "lr" if bidirectional else "l"
+    out, weights, biases = projection_size or hidden_size, {}, {}
+    for layer in range(num_layers):
+        size = len(directions) * out if layer else input_size
+        for d in directions:
+            weights[f"{d}{layer}_i2h_weight"] = gates * hidden_size, size
+            weights[f"{d}{layer}_h2h_weight"] = gates * hidden_size, out
+            if projection_size:
+                weights[f"{d}{layer}_h2r_weight"] = projection_size, hidden_size
+            biases.update({f"{d}{layer}_{kind}_bias": (gates * hidden_size,) for kind in ("i2h", "h2h")})
+    parts, begin = {}, 0
+    for name, shape in {**weights, **biases}.items():
+        end = begin + math.prod(shape)
+        parts[name] = param[begin:end].reshape(shape)
+        begin = end
+    if begin != param.shape[0]:
+        raise ShapeError(f"a vector of {begin} parameters is needed, not one of shape {param.shape}")
+    return parts
 
 
 class HookHandle:
