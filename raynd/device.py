@@ -68,7 +68,7 @@ class Device:
 
     def empty_cache(self):
         """Give this device's cached free memory back to the system."""
-        from .memory import empty_cache     # needs the engine; a Device itself is only a value
+        from .memory import empty_cache  # needs the engine; a Device itself is only a value
         empty_cache(self)
 
 

@@ -57,7 +57,8 @@ def spec(shape, dtype) -> ArraySpec:
         if found is None:
             found = ArraySpec(shape, dtype)
             if found.size > MAX_ELEMENTS:
-                raise ShapeError(f"an array of shape {shape} has {found.size} elements, over the limit of 2**48")
+                raise ShapeError(f"an array of shape {shape} has {found.size} elements, over the limit of "
+                                 "2**48") from None
             found = _SPECS.setdefault(key, found)
         return found
 

@@ -72,7 +72,7 @@ def test_a_gradient_flows_through_a_copy_between_devices():
     assert values(x.grad) == [6, 12] and x.grad.device == mx.cpu(0)
 
 
-# -- views and writes ----------------------------------------------------------------------------------------------------
+# -- views and writes --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("key", [0, slice(0, 1), (0, slice(1, 3)), Ellipsis, None, (slice(None), slice(None)), (1, 2)])
@@ -134,7 +134,7 @@ def test_recorded_assignment_into_a_fresh_array_is_differentiable():
     assert values(x.grad) == [18, 36]
 
 
-# -- host arrays ----------------------------------------------------------------------------------------------------------
+# -- host arrays -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [3, 300_000])
@@ -176,7 +176,7 @@ def test_bfloat16_and_small_types_travel():
         assert (x.copyto(mx.cpu(2)).asnumpy().astype("float64") == onp.array([0, 1, 1 if dtype == "bool" else 2])).all()
 
 
-# -- running ahead --------------------------------------------------------------------------------------------------------
+# -- running ahead -----------------------------------------------------------------------------------------------------
 
 
 def resident_bytes():

@@ -1,5 +1,5 @@
-"""Functions of ``mx.npx`` and ``mx.nd`` that choose among operators: by mode (batch_norm, dropout, rrelu), by activation,
-or by how many results are asked for. Their records are in ``ops/``.
+"""Functions of ``mx.npx`` and ``mx.nd`` that choose among operators: by mode (batch_norm, dropout, rrelu), by
+activation, or by how many results are asked for. Their records are in ``ops/``.
 
 In prediction mode dropout and rrelu draw nothing, so the random numbers of a program do not depend on how often it
 predicts; batch_norm's running statistics move in recorded training calls alone.
@@ -47,8 +47,8 @@ def batch_norm(x, gamma, beta, running_mean, running_var, eps=0.001, momentum=0.
     """Normalise each channel (``axis``) to mean beta and standard deviation gamma (Ioffe and Szegedy 2015).
 
     In training by mean and biased variance of the batch, else and with ``use_global_stats`` by the running statistics.
-    A recorded training call moves these: ``running = momentum * running + (1 - momentum) * batch``. ``fix_gamma``: gamma
-    counts as 1 and has a zero gradient. ``output_mean_var``: also returns the mean and 1 / sqrt(variance + eps).
+    A recorded training call moves these: ``running = momentum * running + (1 - momentum) * batch``. ``fix_gamma``:
+    gamma counts as 1 and has a zero gradient. ``output_mean_var``: also returns the mean and 1 / sqrt(variance + eps).
     """
     refuse("batch_norm", kwargs)
     attrs = {"eps": eps, "momentum": momentum, "fix_gamma": bool(fix_gamma), "axis": axis}
@@ -73,8 +73,8 @@ def batch_norm_with_relu(*args, output_mean_var=False, out=None, **kwargs):
 def dropout(data, p=0.5, mode="training", axes=None, cudnn_off=False, out=None, **kwargs):
     """Set each element to 0 with probability ``p`` and scale the others by 1 / (1 - p) (Srivastava et al. 2014).
 
-    ``mode``: 'training' (prediction leaves the data as it is and draws no random numbers) or 'always'. Along ``axes`` all
-    elements share one draw.
+    ``mode``: 'training' (prediction leaves the data as it is and draws no random numbers) or 'always'. Along ``axes``
+    all elements share one draw.
     """
     refuse("dropout", kwargs)
     if mode not in ("training", "always"):
@@ -124,16 +124,16 @@ def fully_connected(x, weight, bias=None, num_hidden=None, no_bias=True, flatten
 
 
 def layer_norm(data=None, gamma=None, beta=None, axis=None, eps=None, output_mean_var=None, out=None, **kwargs):
-    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` with mean and variance over ``axis`` (default the last; Ba et
-    al. 2016). ``output_mean_var``: also returns the mean and sqrt(variance + eps), the axis kept."""
+    """``(x - mean) / sqrt(variance + eps) * gamma + beta`` with mean and variance over ``axis`` (default the last; Ba
+    et al. 2016). ``output_mean_var``: also returns the mean and sqrt(variance + eps), the axis kept."""
     refuse("layer_norm", kwargs)
     attrs = {"axis": -1 if axis is None else axis, "eps": 1e-5 if eps is None else float(eps)}
     return several(run("layer_norm", (data, gamma, beta), **attrs), output_mean_var, out)
 
 
 def group_norm(data, gamma, beta, num_groups=1, eps=0.001, output_mean_var=False, out=None, **kwargs):
-    """Normalise each of ``num_groups`` groups of channels (axis 1) of each sample, then scale and shift each channel (Wu
-    and He 2018). ``output_mean_var``: also returns mean and standard deviation, of shape (batch, num_groups)."""
+    """Normalise each of ``num_groups`` groups of channels (axis 1) of each sample, then scale and shift each channel
+    (Wu and He 2018). ``output_mean_var``: also returns mean and standard deviation, of shape (batch, num_groups)."""
     refuse("group_norm", kwargs)
     result = run("group_norm", (data, gamma, beta), num_groups=num_groups, eps=float(eps))
     return several(result, output_mean_var, out)
@@ -164,9 +164,9 @@ def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length
         **kwargs):
     """A recurrent network of ``num_layers`` layers over data (time, batch, inputs).
 
-    ``mode``: 'rnn_relu', 'rnn_tanh', 'lstm' (with ``state_cell``) or 'gru'. ``parameters``: all weights and biases in one
-    vector (see ``ops/rnn.py`` for their order). ``state``: (layers * directions, batch, state_size or projection_size).
-    ``p``: dropout between layers in training. With ``use_sequence_length`` each sequence ends at its
+    ``mode``: 'rnn_relu', 'rnn_tanh', 'lstm' (with ``state_cell``) or 'gru'. ``parameters``: all weights and biases in
+    one vector (see ``ops/rnn.py`` for their order). ``state``: (layers * directions, batch, state_size or
+    projection_size). ``p``: dropout between layers in training. With ``use_sequence_length`` each sequence ends at its
     ``sequence_length``: outputs after it are 0, and final states are those at its end. ``lstm_state_clip_*``: bounds of
     the cell state. Returns the output (time, batch, directions * size), with ``state_outputs`` a list of it and the
     final states.

@@ -1,7 +1,7 @@
 """The optimizer operators of ``mx.nd``, over the record ``multi_update`` (see ``ops/optimizer.py``).
 
-Each returns the new weight, or writes it to ``out=`` (which may be the weight itself, then nothing is copied); states are
-always updated in place. ``clip_gradient`` below 0 means no clipping; ``rescale_grad`` multiplies the gradient.
+Each returns the new weight, or writes it to ``out=`` (which may be the weight itself, then nothing is copied); states
+are always updated in place. ``clip_gradient`` below 0 means no clipping; ``rescale_grad`` multiplies the gradient.
 """
 from __future__ import annotations
 
@@ -108,14 +108,16 @@ _add("group_adagrad_update", "group_adagrad", ("epsilon",), ("history",),
 
 def _columns(data, width, num_weights, function):
     if len(data) != width * num_weights:
-        raise ArgumentError(f"{function}: num_weights={num_weights} needs {width * num_weights} arrays, got {len(data)}")
+        raise ArgumentError(f"{function}: num_weights={num_weights} needs {width * num_weights} arrays, "
+                            f"got {len(data)}")
     return [data[k * width:(k + 1) * width] for k in range(num_weights)]
 
 
 def _multi_sgd(name, rule, states, master):
     width = 2 + states + master
 
-    def function(*data, lrs, wds, momentum=0.0, rescale_grad=1.0, clip_gradient=-1.0, num_weights=1, out=None, name=None):
+    def function(*data, lrs, wds, momentum=0.0, rescale_grad=1.0, clip_gradient=-1.0, num_weights=1, out=None,
+                 name=None):
         rows = _columns(data, width, num_weights, function.__name__)
         outs = [None] * num_weights if out is None else list(out) if isinstance(out, (list, tuple)) else [out]
         targets = [_detached(row[0], o) for row, o in zip(rows, outs)]
@@ -124,8 +126,8 @@ def _multi_sgd(name, rule, states, master):
                (momentum,) if states else (), clip_gradient, master)
         return targets[0] if len(targets) == 1 else targets
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""Updates by the rule '{rule}' of ``num_weights`` tensors in one command. ``data``: for each its
-weight, gradient{', momentum' if states else ''}{' and float32 master weight' if master else ''}."""
+    function.__doc__ = f"""Updates by the rule '{rule}' of ``num_weights`` tensors in one command. ``data``: for each
+its weight, gradient{', momentum' if states else ''}{' and float32 master weight' if master else ''}."""
     FUNCTIONS[name] = function
 
     def preloaded(*data, momentum=0.0, rescale_grad=1.0, clip_gradient=-1.0, num_weights=1, out=None, name=None):
@@ -152,7 +154,7 @@ def multi_lars(lrs, weights_sum_sq, grads_sum_sq, wds, eta, eps, rescale_grad=1.
 FUNCTIONS["multi_lars"] = multi_lars
 
 
-# -- Adam with decoupled weight decay and its relatives: nothing happens for an overflowed gradient ---------------------
+# -- Adam with decoupled weight decay and its relatives: nothing happens for an overflowed gradient --------------------
 
 
 def _usable(rescale_grad):
@@ -168,8 +170,8 @@ def _decoupled(name, rule):
 
     def mixed(weight, grad, mean, var, weight32, rescale_grad, lr, eta, beta1=0.9, beta2=0.999, epsilon=1e-8, wd=0,
               clip_gradient=-1, out=None, name=None):
-        return _apply(rule, [(weight, grad, mean, var, weight32)], rescale_grad, [lr], [wd], [eta], beta1, beta2, epsilon,
-                      clip_gradient, None if out is None else [out], True)[0]
+        return _apply(rule, [(weight, grad, mean, var, weight32)], rescale_grad, [lr], [wd], [eta], beta1, beta2,
+                      epsilon, clip_gradient, None if out is None else [out], True)[0]
 
     def multi(weights, grads, mean, var, rescale_grad, lrs, wds, etas, out=None, name=None, size=0, beta1=0.9,
               beta2=0.999, epsilon=1e-8, clip_gradient=-1):

@@ -115,8 +115,8 @@ def _infer_activation(data, act_type):
 
 
 operator("activation", "data, act_type='relu', out=None, **kwargs", inputs="data", infer=_infer_activation,
-         bind=lambda xp, ins, outs, attrs: bind_elementwise(ACTIVATIONS[attrs["act_type"]], _output_dtype)(xp, ins, outs,
-                                                                                                         None),
+         bind=lambda xp, ins, outs, attrs: bind_elementwise(ACTIVATIONS[attrs["act_type"]], _output_dtype)(
+             xp, ins, outs, None),
          npx="activation", nd="Activation",
          vjp=lambda F, dy, x, y, act_type: _GRADIENTS[act_type](F, dy, x[0], y[0]),
          doc="Element-wise activation: 'relu', 'sigmoid', 'log_sigmoid', 'mish', 'softrelu', 'softsign' or 'tanh'.")

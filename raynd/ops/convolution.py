@@ -1,9 +1,9 @@
 """Convolution (cross-correlation) and its transpose, in 1 to 3 dimensions.
 
 A convolution y = conv(x, w) is linear in data and in weights, so three trilinear operators are closed under
-differentiation: ``convolution``, ``convolution_data_grad(dy, w)`` (which is also the transposed convolution, 'deconvolution') and
-``convolution_weight_grad(dy, x)``. Each one's gradients are the other two. The bias is part of ``convolution`` and
-``deconvolution`` alone. The kernels are in ``convolution_kernels.py``.
+differentiation: ``convolution``, ``convolution_data_grad(dy, w)`` (which is also the transposed convolution,
+'deconvolution') and ``convolution_weight_grad(dy, x)``. Each one's gradients are the other two. The bias is part of
+``convolution`` and ``deconvolution`` alone. The kernels are in ``convolution_kernels.py``.
 """
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def _convolution(xp, data, weight, bias, kernel, stride, dilate, pad, num_filter
     """Cross-correlation of data with a filter for each output channel.
 
     data (N, C, sizes...), weight (num_filter, C / num_group, kernel...); with a channels-last layout (N, sizes..., C)
-    and (num_filter, kernel..., C / num_group). Output sizes: floor((size + 2 pad - dilate (kernel - 1) - 1) / stride) + 1.
-    ``workspace``, ``cudnn_tune`` and ``cudnn_off`` tune MXNet's kernels and mean nothing here.
+    and (num_filter, kernel..., C / num_group). Output sizes: floor((size + 2 pad - dilate (kernel - 1) - 1) / stride) +
+    1. ``workspace``, ``cudnn_tune`` and ``cudnn_off`` tune MXNet's kernels and mean nothing here.
     """
     g = Geometry("convolution", data.shape, weight.shape, kernel, stride, dilate, pad, num_group, layout)
     y = conv(xp, channels_first(xp, data, g.last), channels_first(xp, weight, g.last), g.stride, g.dilate, g.pad,
@@ -188,8 +188,8 @@ def _deconvolution_geometry(data, weight, kernel, stride, dilate, pad, adj, targ
 
 def _infer_deconvolution(data, weight, bias, kernel, stride, dilate, pad, adj, target_shape, num_filter, num_group,
                          workspace, no_bias, cudnn_tune, cudnn_off, layout):
-    g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape, num_group,
-                                     layout)
+    g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape,
+                                     num_group, layout)
     x, w = moved_shape(data.shape, g.last), moved_shape(weight.shape, g.last)
     if not is_float(data.dtype) or not is_float(weight.dtype):
         raise ArgumentError(f"deconvolution needs floating arrays, not {data.dtype} and {weight.dtype}")
@@ -213,10 +213,10 @@ def _deconvolution(xp, data, weight, bias, kernel, stride, dilate, pad, adj, tar
     data (N, C, sizes...), weight (C, num_filter / num_group, kernel...). Output sizes: (size - 1) stride - 2 pad +
     dilate (kernel - 1) + 1 + adj, or ``target_shape``.
     """
-    g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape, num_group,
-                                     layout)
-    y = conv_data_grad(xp, channels_first(xp, data, g.last), channels_first(xp, weight, g.last), out, g.stride, g.dilate,
-                       g.pad, g.groups)
+    g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape,
+                                     num_group, layout)
+    y = conv_data_grad(xp, channels_first(xp, data, g.last), channels_first(xp, weight, g.last), out, g.stride,
+                       g.dilate, g.pad, g.groups)
     if not no_bias:
         _add_bias(y, bias, False)
     return channels_back(xp, y, g.last)

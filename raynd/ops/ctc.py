@@ -1,7 +1,7 @@
 """Connectionist temporal classification (Graves et al. 2006), by the forward-backward algorithm in log space.
 
-A loop runs over time steps only; all sequences and all states of the extended label (blanks between and around the labels)
-are computed at once.
+A loop runs over time steps only; all sequences and all states of the extended label (blanks between and around the
+labels) are computed at once.
 """
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def _ctc_loss(xp, data, *arrays, **attrs):
     """Minus the log probability of each label sequence, given (time, batch, classes) activations before softmax.
 
     ``label`` (batch, length): with blank_label 'first' class 0 is the blank and pads short labels, with 'last' the last
-    class is the blank and -1 pads, unless ``use_label_lengths``. ``data_lengths``: the number of time steps of each sequence.
-    Infinite for a label that cannot be produced in so few steps.
+    class is the blank and -1 pads, unless ``use_label_lengths``. ``data_lengths``: the number of time steps of each
+    sequence. Infinite for a label that cannot be produced in so few steps.
     """
     if not data.size:
         return xp.zeros(data.shape[1], data.dtype)

@@ -33,8 +33,8 @@ def _infer_fully_connected(x, weight, bias, num_hidden, no_bias, flatten):
         raise ShapeError("fully_connected: data needs at least one axis")
     columns = rows_of(x.shape, flatten)[1]
     if columns != weight.shape[1]:
-        raise ShapeError(f"fully_connected: data of shape {x.shape} (flatten={flatten}) has {columns} inputs, weight of "
-                         f"shape {weight.shape} has {weight.shape[1]}")
+        raise ShapeError(f"fully_connected: data of shape {x.shape} (flatten={flatten}) has {columns} inputs, weight "
+                         f"of shape {weight.shape} has {weight.shape[1]}")
     if not no_bias:
         if bias is None:
             raise ArgumentError("fully_connected: bias is needed unless no_bias=True")

@@ -1,7 +1,7 @@
 """Object detection: anchor boxes, matching, non-maximum suppression, box encodings, pooling of regions.
 
-Boxes are (left, top, right, bottom) in 'corner' and (x, y, width, height) in 'center' format. Greedy algorithms loop over
-boxes in Python, with all that does not depend on the order computed at once; none has a gradient unless said.
+Boxes are (left, top, right, bottom) in 'corner' and (x, y, width, height) in 'center' format. Greedy algorithms loop
+over boxes in Python, with all that does not depend on the order computed at once; none has a gradient unless said.
 """
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _infer_encode(samples, matches, anchors, refs, means, stds):
     return anchors, anchors
 
 
-operator("box_encode", "samples, matches, anchors, refs, means, stds, out=None", infer=_infer_encode, kernel=_box_encode,
-         npx="box_encode", nd="_contrib_box_encode")
+operator("box_encode", "samples, matches, anchors, refs, means, stds, out=None", infer=_infer_encode,
+         kernel=_box_encode, npx="box_encode", nd="_contrib_box_encode")
 
 
 def _box_decode(xp, data, anchors, std0, std1, std2, std3, clip, format):
@@ -103,8 +103,8 @@ def _box_decode(xp, data, anchors, std0, std1, std2, std3, clip, format):
 def _infer_decode(data, anchors, std0, std1, std2, std3, clip, format):
     _check_format("box_decode: format", format)
     if len(data.shape) != 3 or anchors.shape != (1, *data.shape[1:]) or data.shape[2] != 4:
-        raise ShapeError(f"box_decode: data {data.shape} and anchors {anchors.shape} do not fit; needed are (b, n, 4) and "
-                         "(1, n, 4)")
+        raise ShapeError(f"box_decode: data {data.shape} and anchors {anchors.shape} do not fit; needed are (b, n, 4) "
+                         "and (1, n, 4)")
     return data
 
 
@@ -143,9 +143,9 @@ def _box_nms(xp, data, overlap_thresh, valid_thresh, topk, coord_start, score_in
              force_suppress, in_format, out_format):
     """Boxes that survive non-maximum suppression, best score first, and -1 for the rest; and their places (or -1).
 
-    data (..., boxes, values). Boxes with scores at most ``valid_thresh``, or of class ``background_id``, are dropped, then
-    all but the ``topk`` best of each batch, then each that a better one overlaps by more than ``overlap_thresh``: of the
-    same class (``id_index``), or of any with ``force_suppress``. The gradient goes to the boxes that survive.
+    data (..., boxes, values). Boxes with scores at most ``valid_thresh``, or of class ``background_id``, are dropped,
+    then all but the ``topk`` best of each batch, then each that a better one overlaps by more than ``overlap_thresh``:
+    of the same class (``id_index``), or of any with ``force_suppress``. The gradient goes to the boxes that survive.
     """
     flat = data.reshape(-1, *data.shape[-2:])
     count = flat.shape[1]
@@ -184,16 +184,17 @@ def _box_nms_grad(xp, dy, record):
     return result.reshape(dy.shape)
 
 
-_NMS = "data, overlap_thresh=0.5, valid_thresh=0, topk=-1, coord_start=2, score_index=1, id_index=-1, background_id=-1, " \
-       "force_suppress=False, in_format='corner', out_format='corner', out=None"
+_NMS = "data, overlap_thresh=0.5, valid_thresh=0, topk=-1, coord_start=2, score_index=1, id_index=-1, " \
+       "background_id=-1, force_suppress=False, in_format='corner', out_format='corner', out=None"
 operator("box_nms", _NMS, inputs="data", outputs=1, infer=_infer_nms, kernel=_box_nms, vjp=_box_nms_vjp, npx="box_nms",
          nd="_contrib_box_nms, _contrib_box_non_maximum_suppression", first_order_only=True)
 operator("box_nms_grad", "dy, record", infer=lambda dy, record: dy, kernel=_box_nms_grad)
 
 
 def _bipartite_matching(xp, data, is_ascend, threshold, topk):
-    """Greedy matching of rows and columns of scores (..., rows, columns), best first (smallest with ``is_ascend``), down to
-    ``threshold``: the column of each row (-1: none) and the row of each column. ``topk`` > 0 limits the matches."""
+    """Greedy matching of rows and columns of scores (..., rows, columns), best first (smallest with ``is_ascend``),
+    down to ``threshold``: the column of each row (-1: none) and the row of each column. ``topk`` > 0 limits the
+    matches."""
     flat = data.reshape(-1, *data.shape[-2:])
     rows = xp.full(flat.shape[:2], -1, data.dtype)
     columns = xp.full((flat.shape[0], flat.shape[2]), -1, data.dtype)
@@ -246,8 +247,9 @@ def _infer_prior(data, sizes, ratios, clip, steps, offsets):
 def _multibox_prior(xp, data, sizes, ratios, clip, steps, offsets):
     """Anchor boxes (1, height * width * (sizes + ratios - 1), 4) for a feature map (n, c, height, width).
 
-    At each place: every size with the first ratio, then the first size with each other ratio. ``steps`` (y, x): distance
-    of places, negative: 1 / height and 1 / width; ``offsets`` (y, x): their start in steps; ``clip``: to [0, 1].
+    At each place: every size with the first ratio, then the first size with each other ratio. ``steps`` (y, x):
+    distance of places, negative: 1 / height and 1 / width; ``offsets`` (y, x): their start in steps; ``clip``: to [0,
+    1].
     """
     sizes, ratios = _as_tuple(sizes), _as_tuple(ratios)
     height, width = data.shape[2:4]
@@ -302,10 +304,11 @@ def _match(xp, iou, threshold):
 
 def _multibox_target(xp, anchor, label, cls_pred, overlap_threshold, ignore_label, negative_mining_ratio,
                      negative_mining_thresh, minimum_negative_samples, variances):
-    """Targets of the anchors (1, a, 4) for objects ``label`` (n, objects, (class, left, top, right, bottom)), which end at
-    class -1: offsets (n, 4a), their mask (n, 4a), and classes (n, a), where 0 is background and ``ignore_label`` stands for
-    anchors that are neither. With ``negative_mining_ratio`` > 0 only that many times the positives, those taken for background
-    least, of overlap below ``negative_mining_thresh``, are background (at least ``minimum_negative_samples``)."""
+    """Targets of the anchors (1, a, 4) for objects ``label`` (n, objects, (class, left, top, right, bottom)), which end
+    at class -1: offsets (n, 4a), their mask (n, 4a), and classes (n, a), where 0 is background and ``ignore_label``
+    stands for anchors that are neither. With ``negative_mining_ratio`` > 0 only that many times the positives, those
+    taken for background least, of overlap below ``negative_mining_thresh``, are background (at least
+    ``minimum_negative_samples``)."""
     boxes = anchor.reshape(-1, 4)
     n, a = label.shape[0], boxes.shape[0]
     offsets, mask = xp.zeros((n, a, 4), anchor.dtype), xp.zeros((n, a, 4), anchor.dtype)
@@ -343,8 +346,8 @@ operator("multibox_target", "anchor, label, cls_pred, overlap_threshold=0.5, ign
          kernel=_multibox_target, npx="multibox_target", nd="_contrib_MultiBoxTarget")
 
 
-def _infer_detection(cls_prob, loc_pred, anchor, clip, threshold, background_id, nms_threshold, force_suppress, variances,
-                     nms_topk):
+def _infer_detection(cls_prob, loc_pred, anchor, clip, threshold, background_id, nms_threshold, force_suppress,
+                     variances, nms_topk):
     if background_id != 0:
         raise ArgumentError("multibox_detection: background_id must be 0")
     if len(cls_prob.shape) != 3 or anchor.shape != (1, cls_prob.shape[2], 4) or \
@@ -359,9 +362,9 @@ def _multibox_detection(xp, cls_prob, loc_pred, anchor, clip, threshold, backgro
     """Detections (n, a, (class, score, left, top, right, bottom)) from class probabilities (n, classes, a), predicted
     offsets (n, 4a) and anchors (1, a, 4); class -1 marks what is no detection.
 
-    An anchor's class is the likeliest but background, if its probability is at least ``threshold``. Detections come best
-    first; of the ``nms_topk`` best, each that a better one of its class (any with ``force_suppress``) overlaps by at least
-    ``nms_threshold`` is dropped."""
+    An anchor's class is the likeliest but background, if its probability is at least ``threshold``. Detections come
+    best first; of the ``nms_topk`` best, each that a better one of its class (any with ``force_suppress``) overlaps by
+    at least ``nms_threshold`` is dropped."""
     n, _, a = cls_prob.shape
     out = xp.full((n, a, 6), -1, cls_prob.dtype)
     own = to_center(xp, anchor.reshape(-1, 4))
@@ -418,7 +421,8 @@ def _pooled(pooled_size):
 def _roi_pooling(xp, data, rois, pooled_size, spatial_scale):
     """Maxima over ``pooled_size`` parts of each region (Girshick 2015), and where they are (-1: an empty part).
 
-    ``rois``: rows (batch index, left, top, right, bottom), both ends included, scaled by ``spatial_scale`` and rounded."""
+    ``rois``: rows (batch index, left, top, right, bottom), both ends included, scaled by ``spatial_scale`` and
+    rounded."""
     ph, pw = _pooled(pooled_size)
     n, _, height, width = data.shape
     out = xp.zeros((rois.shape[0], data.shape[1], ph, pw), data.dtype)

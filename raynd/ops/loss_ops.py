@@ -75,8 +75,8 @@ def _topk_order(xp, data, axis, k, is_ascend):
 def _topk(xp, data, axis, k, ret_typ, is_ascend, dtype):
     """The ``k`` largest (smallest if ``is_ascend``) elements along ``axis`` (None: of the flattened array), in order.
 
-    ``ret_typ``: their 'indices' (of ``dtype``), 'value', 'both', or a 'mask' of the data's shape with 1 at them. k below 1
-    means all.
+    ``ret_typ``: their 'indices' (of ``dtype``), 'value', 'both', or a 'mask' of the data's shape with 1 at them. k
+    below 1 means all.
     """
     flat, at, order = _topk_order(xp, data, axis, k, is_ascend)
     if ret_typ == "mask":

@@ -115,8 +115,8 @@ def _vector(F, v, like, axis):
 
 
 def _batch_norm_grad_vjp(F, g, x, y, fix_gamma, axis):
-    """By differentiating ``dx = s (dy - mean(dy) - xhat mean(dy xhat))`` written in operators. Mean and inverse standard
-    deviation are functions of the data, so they are computed from it here and get no gradient of their own."""
+    """By differentiating ``dx = s (dy - mean(dy) - xhat mean(dy xhat))`` written in operators. Mean and inverse
+    standard deviation are functions of the data, so they are computed from it here and get no gradient of their own."""
     dy, data, gamma, _, _ = x
     gx, gg, gb = g
     axis %= len(data.shape)
@@ -350,7 +350,7 @@ def _group_norm(xp, data, gamma, beta, num_groups, eps, output_mean_var):
 
 
 def _group_norm_vjp(F, dy, x, y, num_groups, eps, output_mean_var):
-    dy, (data, gamma, beta) = dy[0], x
+    dy, (data, gamma, _) = dy[0], x
     if dy is None:
         return None, None, None
     groups = (data.shape[0], num_groups, math.prod(data.shape[1:]) // num_groups)
@@ -376,7 +376,8 @@ operator("group_norm", "data, gamma, beta, num_groups=1, eps=0.001, output_mean_
 
 # -- L2 and local response normalisation ---------------------------------------------------------------------------
 
-_L2_AXES = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: (1,), "spatial": lambda n: tuple(range(2, n))}
+_L2_AXES = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: (1,),
+            "spatial": lambda n: tuple(range(2, n))}
 
 
 def _infer_l2(data, eps, mode):

@@ -1,14 +1,15 @@
 """Optimizer updates: one in-place operator, ``multi_update``, applies a rule to any number of parameters at once.
 
-Its inputs are, for each tensor, the weight, its states and (mixed precision) its float32 master copy, then all gradients,
-then for each tensor its numbers: learning rate, weight decay, what else the rule's ``numbers`` name, and the factor
-that rescales the gradient. Numbers are operands, so schedules do not make new calls; momentum and the like are settings.
+Its inputs are, for each tensor, the weight, its states and (mixed precision) its float32 master copy, then all
+gradients, then for each tensor its numbers: learning rate, weight decay, what else the rule's ``numbers`` name, and the
+factor that rescales the gradient. Numbers are operands, so schedules do not make new calls; momentum and the like are
+settings.
 
 Arrays are worked through in blocks that stay in the cache, with a few scratch blocks, so a rule of ten passes reads and
 writes memory once. Blocks are cut at the same places everywhere, so replicas stay equal bit by bit.
 
-The formulas are those of MXNet's optimizer operators; ``g`` is ``clip(rescale * grad)`` with ``wd * w`` added unless the
-rule says otherwise.
+The formulas are those of MXNet's optimizer operators; ``g`` is ``clip(rescale * grad)`` with ``wd * w`` added unless
+the rule says otherwise.
 """
 from __future__ import annotations
 

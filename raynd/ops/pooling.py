@@ -145,8 +145,8 @@ def _pooling(xp, data, kernel, stride, pad, pool_type, pooling_convention, globa
     """Maximum, average, sum or Lp norm over windows.
 
     data (N, C, sizes...), or channels last. Output sizes: floor ('valid') or ceil ('full') of (size + 2 pad - kernel) /
-    stride, plus 1; 'same': ceil(size / stride). ``global_pool``: one window over everything. ``count_include_pad`` (default
-    True): averages divide by the window's size with its padding. ``p_value``: the power of 'lp', 1, 2 or 3.
+    stride, plus 1; 'same': ceil(size / stride). ``global_pool``: one window over everything. ``count_include_pad``
+    (default True): averages divide by the window's size with its padding. ``p_value``: the power of 'lp', 1, 2 or 3.
     """
     w = Windows(data.shape, kernel, stride, pad, pooling_convention, global_pool, layout)
     x = channels_first(xp, wide(xp, data) if pool_type != "max" else data, w.last)
@@ -239,9 +239,11 @@ def _max_pool_select(xp, g, x, y, kernel, stride, pad, convention, global_pool, 
 
 
 operator("max_pool_grad", "dy, x, y, " + _ATTRS, inputs="dy, x, y", infer=lambda dy, x, y, **_: spec(x.shape, dy.dtype),
-         kernel=_max_pool_grad, vjp=lambda F, g, x, out, **attrs: (F.max_pool_select(g, x[1], x[2], **attrs), None, None))
+         kernel=_max_pool_grad,
+         vjp=lambda F, g, x, out, **attrs: (F.max_pool_select(g, x[1], x[2], **attrs), None, None))
 operator("max_pool_select", "g, x, y, " + _ATTRS, inputs="g, x, y", infer=lambda g, x, y, **_: spec(y.shape, g.dtype),
-         kernel=_max_pool_select, vjp=lambda F, d, x, out, **attrs: (F.max_pool_grad(d, x[1], x[2], **attrs), None, None))
+         kernel=_max_pool_select,
+         vjp=lambda F, d, x, out, **attrs: (F.max_pool_grad(d, x[1], x[2], **attrs), None, None))
 
 
 def _sum_pool_grad(xp, dy, shape, mean, kernel, stride, pad, convention, global_pool, layout):

@@ -28,8 +28,9 @@ A record is made by :func:`operator` (general), or by the family helpers in ``op
     ``x`` are placeholders that may only be passed on as operands. Gradients are cast to the input's dtype and,
     with ``broadcasts=True``, summed to its shape by the machinery.
 ``mutates``
-    Indices of inputs the operator updates, or a function of the attributes that gives them. A functional kernel returns their new values after its outputs; an
-    ``inplace=True`` kernel writes into them itself (they are then private and writable) and returns only its outputs.
+    Indices of inputs the operator updates, or a function of the attributes that gives them. A functional kernel returns
+    their new values after its outputs; an ``inplace=True`` kernel writes into them itself (they are then private and
+    writable) and returns only its outputs.
 ``draws``
     1 if it needs random numbers: the kernel gets a keyword ``rng``, a ``numpy.random.Generator`` (or CuPy's) keyed by
     (seed, device, draw number). May be a function of the attributes.
@@ -48,7 +49,7 @@ from functools import cache
 
 from ..errors import ArgumentError
 
-REGISTRY: dict[str, "Operator"] = {}
+REGISTRY: dict[str, Operator] = {}
 
 
 class Operator:
@@ -81,8 +82,8 @@ class Operator:
         self.broadcasts, self.first_order_only = broadcasts, first_order_only
         self.outputs = outputs                   # how many outputs the public function returns; None: all
         self.value_shape = value_shape           # the output's shape depends on values: the call waits
-        self.exports = {k: _names(v) for k, v in
-                        dict(np=np, npx=npx, nd=nd, method=method, linalg=linalg, random=random).items() if v}
+        exports = {"np": np, "npx": npx, "nd": nd, "method": method, "linalg": linalg, "random": random}
+        self.exports = {k: _names(v) for k, v in exports.items() if v}
         self.doc = doc or (inspect.cleandoc(kernel.__doc__) if kernel is not None and kernel.__doc__ else None)
         if name in REGISTRY:
             raise ValueError(f"operator {name!r} is registered twice")

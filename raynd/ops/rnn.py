@@ -1,11 +1,11 @@
 """Recurrent layers: ``npx.rnn`` with the modes rnn_relu, rnn_tanh, lstm and gru.
 
-The products with the inputs of all time steps are one matrix product a layer; only the recurrent product is done step by
-step. A training pass also gives a flat array of what backward needs (gate activations, cell states, layer outputs,
+The products with the inputs of all time steps are one matrix product a layer; only the recurrent product is done step
+by step. A training pass also gives a flat array of what backward needs (gate activations, cell states, layer outputs,
 dropout masks), so backward repeats nothing. Weights come packed in one vector, as cuDNN and MXNet order them: for each
-layer and direction the input weights (gates * H, inputs), the recurrent weights (gates * H, H or projection) and, with a
-projection, its weights (projection, H); then for each layer and direction the input biases and the recurrent biases. Gate
-order: lstm i, f, g, o; gru r, z, n, where n = tanh(W x + b + r (R h + b')).
+layer and direction the input weights (gates * H, inputs), the recurrent weights (gates * H, H or projection) and, with
+a projection, its weights (projection, H); then for each layer and direction the input biases and the recurrent biases.
+Gate order: lstm i, f, g, o; gru r, z, n, where n = tanh(W x + b + r (R h + b')).
 """
 from __future__ import annotations
 
@@ -278,7 +278,8 @@ def _backward_direction(xp, g, weights, grads, saved, h0, c0, y, x, dy, dh, dc, 
                 dcell = xp.where(valid[t], dcell, 0)
             low, high, _ = limits
             if low is not None or high is not None:
-                inside = (cell > (low if low is not None else -xp.inf)) & (cell < (high if high is not None else xp.inf))
+                low, high = -xp.inf if low is None else low, xp.inf if high is None else high
+                inside = (cell > low) & (cell < high)
                 dcell = dcell * inside
             row[:, :n] = dcell * c_in * i * (1 - i)
             row[:, n:2 * n] = dcell * previous * f * (1 - f)
@@ -334,8 +335,8 @@ def _previous_state(xp, y, t, valid, h0):
     return y[t] if valid is None else xp.where(valid[t], y[t], h0)
 
 
-def _grad(xp, dy, dh, dc, data, parameters, state, state_cell, sequence_length, reserve, *, mode, state_size, num_layers,
-          bidirectional, projection_size, p, clip_min, clip_max, clip_nan):
+def _grad(xp, dy, dh, dc, data, parameters, state, state_cell, sequence_length, reserve, *, mode, state_size,
+          num_layers, bidirectional, projection_size, p, clip_min, clip_max, clip_nan):
     """Gradients of data, parameters, state and state_cell."""
     g = _layout(data.shape, mode, state_size, num_layers, bidirectional, projection_size)
     parts = g.reserve(reserve, p > 0)

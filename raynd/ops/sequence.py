@@ -32,8 +32,8 @@ def _valid(xp, data, sequence_length, axis):
 
 
 def _sequence_mask(xp, data, sequence_length, use_sequence_length, value, axis):
-    """``data`` with ``value`` at times at and after each sequence's length. ``axis`` is the time axis, 0 or 1; the other
-    of these is the batch."""
+    """``data`` with ``value`` at times at and after each sequence's length. ``axis`` is the time axis, 0 or 1; the
+    other of these is the batch."""
     if not use_sequence_length:
         return data.copy()
     return xp.where(_valid(xp, data, sequence_length, axis), data, data.dtype.type(value))
@@ -85,7 +85,8 @@ def _sequence_reverse(xp, data, sequence_length, use_sequence_length, axis):
 
 _SEQUENCE = "data, sequence_length=None, use_sequence_length=False"
 _OPTIONS = {"inputs": "data, sequence_length", "optional": ("sequence_length",)}
-operator("sequence_mask", _SEQUENCE + ", value=0.0, axis=0, out=None", **_OPTIONS, npx="sequence_mask", nd="SequenceMask",
+operator("sequence_mask", _SEQUENCE + ", value=0.0, axis=0, out=None", **_OPTIONS, npx="sequence_mask",
+         nd="SequenceMask",
          infer=lambda data, length, use_sequence_length, value, axis: _lengths(data, length, use_sequence_length, axis,
                                                                                "sequence_mask"),
          kernel=_sequence_mask, vjp=_sequence_mask_vjp)
@@ -95,7 +96,8 @@ operator("sequence_last", _SEQUENCE + ", axis=0, out=None", **_OPTIONS, npx="seq
              + data.shape[2:], data.dtype),
          kernel=_sequence_last,
          vjp=lambda F, dy, x, y, use_sequence_length, axis: (
-             F.sequence_last_grad(dy, x[1], shape=x[0].shape, use_sequence_length=use_sequence_length, axis=axis), None))
+             F.sequence_last_grad(dy, x[1], shape=x[0].shape, use_sequence_length=use_sequence_length, axis=axis),
+             None))
 operator("sequence_last_grad", "dy, sequence_length, shape, use_sequence_length, axis", inputs="dy, sequence_length",
          optional=("sequence_length",), kernel=_sequence_last_grad,
          infer=lambda dy, length, shape, use_sequence_length, axis: spec(shape, dy.dtype),

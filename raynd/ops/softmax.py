@@ -49,13 +49,14 @@ def valid_positions(xp, shape, length, axis):
 
 
 def softmax(xp, x, axis, temperature=None, mask=None, sign=1, log=False):
-    """(log of) softmax of ``sign * x / temperature`` along ``axis`` over the elements where ``mask`` is True. The others
-    get 0 (-inf), and so do all where the mask leaves none."""
+    """(log of) softmax of ``sign * x / temperature`` along ``axis`` over the elements where ``mask`` is True. The
+    others get 0 (-inf), and so do all where the mask leaves none."""
     x = wide(xp, x)
     if not x.size:
         return x.copy()
     if mask is None and x.ndim > 1 and x.size > BLOCK and axis in (-1, x.ndim - 1):
-        return _in_blocks(lambda part, out: _softmax(xp, part, -1, temperature, None, sign, log, out), xp.empty_like(x), x)
+        return _in_blocks(lambda part, out: _softmax(xp, part, -1, temperature, None, sign, log, out), xp.empty_like(x),
+                          x)
     return _softmax(xp, x, axis, temperature, mask, sign, log)
 
 
@@ -102,7 +103,8 @@ def _softmax_kernel(sign, log):
 
 
 def _blocked_grad(one):
-    """The gradient kernel of ``one(xp, dy, y, axis, scale, out)``, in blocks of rows where it is along the last axis."""
+    """The gradient kernel of ``one(xp, dy, y, axis, scale, out)``, in blocks of rows where it is along the last
+    axis."""
     def kernel(xp, dy, y, axis, scale):
         dy, y = wide(xp, dy), wide(xp, y)
         if y.size > BLOCK and y.ndim > 1 and axis in (-1, y.ndim - 1):
@@ -208,9 +210,9 @@ for _log in (False, True):
     _name = "masked_log_softmax" if _log else "masked_softmax"
     operator(_name, "data, mask, axis=-1, temperature=1.0, normalize=True", inputs="data, mask", npx=_name, nd=_name,
              infer=_infer_masked, kernel=_masked_kernel(_log), vjp=_masked_vjp(_log),
-             doc=f"""{'The logarithm of softmax' if _log else 'Softmax'} of ``data / temperature`` along ``axis`` over the
-elements where ``mask`` is True; the others are {'-inf' if _log else '0'}. ``mask`` broadcasts to the data. ``normalize``
-chooses between two ways to the same result in MXNet and has no effect.""")
+             doc=f"""{'The logarithm of softmax' if _log else 'Softmax'} of ``data / temperature`` along ``axis`` over
+the elements where ``mask`` is True; the others are {'-inf' if _log else '0'}. ``mask`` broadcasts to the data.
+``normalize`` chooses between two ways to the same result in MXNet and has no effect.""")
 
 
 def _infer_softmax_activation(data, mode):

@@ -1,8 +1,9 @@
 """An optimizer's update of all parameters of a device as one command.
 
-Where the operator ``multi_update`` has the optimizer's rule, that is called. Else the rule is recorded once for each kind of update (class, fixed settings, specs of weights, gradients and states) as a
-program whose inputs are the arrays and the numbers that change from step to step, so a new learning rate makes no new
-program. Weights and states are inputs that the program gives new contents.
+Where the operator ``multi_update`` has the optimizer's rule, that is called. Else the rule is recorded once for each
+kind of update (class, fixed settings, specs of weights, gradients and states) as a program whose inputs are the arrays
+and the numbers that change from step to step, so a new learning rate makes no new program. Weights and states are
+inputs that the program gives new contents.
 """
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def run_record(optimizer, record_of, weights, grads, states, numbers, master):
         inputs += optimizer.record_numbers(*n)
     clip = optimizer.clip_gradient
     invoke(registry.get("multi_update"), inputs,
-           {"rule": record_of[0], "tensors": len(weights), "master": master, "settings": tuple(map(float, record_of[1])),
+           {"rule": record_of[0], "tensors": len(weights), "master": master,
+            "settings": tuple(map(float, record_of[1])),
             "clip": float(clip) if clip is not None and clip > 0 else -1.0})
 
 

@@ -1,9 +1,9 @@
 """Where the kernels of heavy operators come from: the records' own (over NumPy), or PyTorch's where it is installed.
 
-``RAYND_KERNELS`` chooses: 'reference' never uses another provider, 'torch' insists on PyTorch, 'auto' (the default) uses it
-if it can be imported. A provider is a module with a table ``KERNELS`` from operator names to factories:
-``factory(xp, in_specs, out_specs, attrs)`` gives a function of the arrays, or None for what it does not support, and the
-record's kernel is used. It is imported when an operator of the table is first prepared, since that takes seconds.
+``RAYND_KERNELS`` chooses: 'reference' never uses another provider, 'torch' insists on PyTorch, 'auto' (the default)
+uses it if it can be imported. A provider is a module with a table ``KERNELS`` from operator names to factories:
+``factory(xp, in_specs, out_specs, attrs)`` gives a function of the arrays, or None for what it does not support, and
+the record's kernel is used. It is imported when an operator of the table is first prepared, since that takes seconds.
 """
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     python tests/benchmarks/bench_kernels.py [--threads 1] [--kernels reference|torch]
 
-Times are the best of several repetitions, interleaved; the last column is raynd's time over PyTorch's. PyTorch is measured
-in the same process, so run it on a quiet machine.
+Times are the best of several repetitions, interleaved; the last column is raynd's time over PyTorch's. PyTorch is
+measured in the same process, so run it on a quiet machine.
 """
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def main():
     values = [rng.standard_normal((t, n, c)).astype("float32"), packed, numpy.zeros((1, n, h), "float32"),
               numpy.zeros((1, n, h), "float32")]
     report("lstm T 32, N 64, C 64, H 256",
-           layer(mx, [mx.np.array(v) for v in values], lambda *a: mx.npx.rnn(*a, mode="lstm", state_size=h, num_layers=1)),
+           layer(mx, [mx.np.array(v) for v in values],
+                 lambda *a: mx.npx.rnn(*a, mode="lstm", state_size=h, num_layers=1)),
            torch_layer(torch, [torch.from_numpy(values[0].copy())], lambda x: reference(x)[0]))
 
 

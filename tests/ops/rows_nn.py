@@ -52,8 +52,9 @@ def _rrelu(inputs, outputs, attrs):
         and (negative <= attrs["upper"] + 1e-3).all()
 
 
-row("rrelu", check=_rrelu, outputs=(0,), samples=[S(normal(20, 5), lower=0.1, upper=0.3), S(normal(), lower=0.1, upper=0.2),
-                                                  S(normal(0, 2), lower=0.1, upper=0.3)])
+row("rrelu", check=_rrelu, outputs=(0,),
+    samples=[S(normal(20, 5), lower=0.1, upper=0.3), S(normal(), lower=0.1, upper=0.2),
+             S(normal(0, 2), lower=0.1, upper=0.3)])
 
 
 def _dropout(inputs, outputs, attrs):
@@ -91,7 +92,8 @@ exempt("dense_data_grad", "fully_connected")
 exempt("dense_weight_grad", "fully_connected")
 
 row("embedding", ref=lambda i, w, **_: w[np.clip(i.astype(int), 0, len(w) - 1)],
-    samples=[S(ints(3, 4, high=6), normal(6, 2)), S(np.array([0, 7, -1, 2]), normal(3, 2)), S(ints(high=3), normal(3, 2)),
+    samples=[S(ints(3, 4, high=6), normal(6, 2)), S(np.array([0, 7, -1, 2]), normal(3, 2)),
+             S(ints(high=3), normal(3, 2)),
              S(ints(0, high=3), normal(3, 2)), S(np.array([[0, 2], [2, 2]], "float32"), normal(3, 5))], grad=(1,))
 exempt("embedding_grad", "embedding")
 

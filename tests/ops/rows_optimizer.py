@@ -4,7 +4,8 @@ from table import S, normal, positive, row
 
 
 def _step(rule, w, g, s, n, c):
-    """The new weight and states of one tensor; ``g`` is prepared, ``n`` are lr, wd and the rule's own, ``c`` settings."""
+    """The new weight and states of one tensor; ``g`` is prepared, ``n`` are lr, wd and the rule's own, ``c``
+    settings."""
     lr, wd, *more = n
     if rule == "sgd":
         return w - lr * g, []
@@ -72,7 +73,8 @@ def _layerwise(rule, w, g, s, n, c):
 
 
 NUMBERS = {"adamw": 1, "adabelief": 1, "ftml": 1, "lamb": 1, "lans": 1}
-STATES = {"sgd": 0, "sgd_mom": 1, "nag_mom": 1, "adam": 2, "adamw": 2, "adabelief": 2, "ftml": 3, "ftrl": 2, "rmsprop": 1,
+STATES = {"sgd": 0, "sgd_mom": 1, "nag_mom": 1, "adam": 2, "adamw": 2, "adabelief": 2, "ftml": 3, "ftrl": 2,
+          "rmsprop": 1,
           "rmspropalex": 3, "signsgd": 0, "signum": 1, "adagrad": 1, "group_adagrad": 1, "lamb": 2, "lans": 2}
 
 
