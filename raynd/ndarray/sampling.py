@@ -21,7 +21,7 @@ def bilinear_sampler(data, grid, cudnn_off=None, out=None, name=None):
     """(n, c, h, w) data at the points of ``grid`` (n, 2 (x, y), h', w'), where -1 and 1 are the first and last pixels;
     points outside give 0 (Jaderberg et al. 2015)."""
     if len(data.shape) != 4 or len(grid.shape) != 4 or grid.shape[:2] != (data.shape[0], 2):
-        raise ShapeError(f"BilinearSampler: data must have shape (n, c, h, w) and grid (n, 2, h', w'), "
+        raise ShapeError("BilinearSampler: data must have shape (n, c, h, w) and grid (n, 2, h', w'), "
                          f"got {data.shape} and {grid.shape}")
     n, c, height, width = data.shape
     size = grid.shape[2:]
@@ -135,8 +135,8 @@ def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, g
         raise ShapeError(f"deformable_convolution: offset has shape {offset.shape}, needed is "
                          f"{(n, deformable * taps * 2, oh, ow)}")
     if c % deformable or c % groups or weight.shape[0] % groups or weight.shape[1] != c // groups:
-        raise ShapeError(f"deformable_convolution: data of shape {data.shape}, weight of shape {weight.shape}, {groups} "
-                         f"groups and {deformable} deformable groups do not fit")
+        raise ShapeError(f"deformable_convolution: data of shape {data.shape}, weight of shape {weight.shape}, "
+                         f"{groups} groups and {deformable} deformable groups do not fit")
     ky, kx = numpy.divmod(numpy.arange(taps), kernel[1])
     py, px = numpy.divmod(numpy.arange(places), ow)
     base = [k[:, None] * d + p[None, :] * s - q for k, d, p, s, q in zip((ky, kx), dilate, (py, px), stride, pad)]
@@ -144,7 +144,9 @@ def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, g
     points = [F.reshape(moved[:, :, i] + _constant(base[i], data), newshape=(n * deformable, taps * places))
               for i in (0, 1)]
     planes = F.reshape(data, newshape=(n * deformable, c // deformable, height, width))
-    columns = F.reshape(F.bilinear_points(planes, *points, inside=mask is None), newshape=(n, deformable, c // deformable, taps, places))
+    columns = F.reshape(F.bilinear_points(planes, *points, inside=mask is None),
+                        
+                        newshape=(n, deformable, c // deformable, taps, places))
     if mask is not None:
         columns = columns * F.reshape(mask, newshape=(n, deformable, 1, taps, places))
     columns = F.reshape(columns, newshape=(n, groups, c // groups * taps, places))

@@ -84,7 +84,8 @@ def _bilinear_points_grad(xp, dy, data, y, x, inside):
     return dense.reshape(n, height * width, c).transpose(0, 2, 1).reshape(data.shape), gy, gx
 
 
-operator("bilinear_points", "data, y, x, inside=False", inputs="data, y, x", infer=_infer_points, kernel=_bilinear_points, first_order_only=True,
+operator("bilinear_points", "data, y, x, inside=False", inputs="data, y, x", infer=_infer_points,
+         kernel=_bilinear_points, first_order_only=True,
          vjp=lambda F, dy, x, y, inside: F.bilinear_points_grad(dy, *x, inside=inside))
 operator("bilinear_points_grad", "dy, data, y, x, inside", inputs="dy, data, y, x",
          infer=lambda dy, data, y, x, inside: (data, y, x),
@@ -171,8 +172,8 @@ def interpolation_matrix(xp, n, out, dtype, corners):
 
 def _infer_resize(data, height, width, align_corners):
     if len(data.shape) != 4 or height < 1 or width < 1:
-        raise ShapeError(f"bilinear_resize: data must have 4 axes and the sizes be positive, got {data.shape}, {height} "
-                         f"and {width}")
+        raise ShapeError(f"bilinear_resize: data must have 4 axes and the sizes be positive, got {data.shape}, "
+                         f"{height} and {width}")
     return spec((*data.shape[:2], height, width), data.dtype)
 
 
