@@ -145,7 +145,6 @@ def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, g
               for i in (0, 1)]
     planes = F.reshape(data, newshape=(n * deformable, c // deformable, height, width))
     columns = F.reshape(F.bilinear_points(planes, *points, inside=mask is None),
-                        
                         newshape=(n, deformable, c // deformable, taps, places))
     if mask is not None:
         columns = columns * F.reshape(mask, newshape=(n, deformable, 1, taps, places))
