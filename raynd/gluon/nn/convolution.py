@@ -145,6 +145,97 @@ class Conv3DTranspose(_Conv):
                          weight_initializer, bias_initializer, in_channels, prefix, params, output_padding)
 
 
+class _Deformable(HybridBlock):
+    """A convolution whose windows read where an ordinary convolution of the same data says."""
+    _per_tap = None                          # channels of that convolution for each tap of the window
+
+    def __init__(self, channels, kernel_size=(1, 1), strides=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1,
+                 num_deformable_group=1, layout="NCHW", use_bias=True, in_channels=0, activation=None,
+                 weight_initializer=None, bias_initializer="zeros", offset_weight_initializer="zeros",
+                 offset_bias_initializer="zeros", offset_use_bias=True, op_name=None, adj=None, prefix=None,
+                 params=None):
+        super().__init__(prefix, params)
+        if layout != "NCHW":
+            raise ValueError(f"{type(self).__name__}: layout must be 'NCHW', not {layout!r}; transpose the data")
+        if adj:
+            raise ValueError(f"{type(self).__name__}: adj is for transposed convolutions only")
+        self._channels, self._in_channels, self._groups = channels, in_channels, groups
+        self._op_name = op_name or type(self).__name__
+        self._kernel_size = kernel = as_tuple(kernel_size, 2, "kernel_size")
+        self._taps = num_deformable_group * kernel[0] * kernel[1]
+        self._offset_channels = self._per_tap * self._taps
+        shared = {"kernel": kernel, "stride": as_tuple(strides, 2, "strides"), "layout": layout, "num_group": groups,
+                  "dilate": as_tuple(dilation, 2, "dilation"), "pad": as_tuple(padding, 2, "padding")}
+        self._kwargs_offset = {**shared, "num_filter": self._offset_channels, "no_bias": not offset_use_bias}
+        self._kwargs_deformable_conv = {**shared, "num_filter": channels, "no_bias": not use_bias,
+                                        "num_deformable_group": num_deformable_group}
+        self.offset_weight = Parameter("offset_weight", shape=self.pre_infer_offset_weight(), allow_deferred_init=True,
+                                       init=offset_weight_initializer)
+        self.offset_bias = Parameter("offset_bias", shape=(self._offset_channels,), init=offset_bias_initializer,
+                                     allow_deferred_init=True) if offset_use_bias else None
+        self.deformable_conv_weight = Parameter("deformable_conv_weight", shape=self.pre_infer_weight(),
+                                                init=weight_initializer, allow_deferred_init=True)
+        self.deformable_conv_bias = Parameter("deformable_conv_bias", shape=(channels,), init=bias_initializer,
+                                              allow_deferred_init=True) if use_bias else None
+        self.act = Activation(activation) if activation else None
+
+    def _inputs(self):
+        """Inputs of each filter; 0 if unknown."""
+        return self._in_channels // self._groups
+
+    def pre_infer_offset_weight(self):
+        """The shape of ``offset_weight``, 0 for an unknown number of inputs."""
+        return (self._offset_channels, self._inputs(), *self._kernel_size)
+
+    def pre_infer_weight(self):
+        """The shape of ``deformable_conv_weight``, 0 for an unknown number of inputs."""
+        return (self._channels, self._inputs(), *self._kernel_size)
+
+    def infer_shape(self, x):
+        self._in_channels = x.shape[1]
+        self.offset_weight.shape = self.pre_infer_offset_weight()
+        self.deformable_conv_weight.shape = self.pre_infer_weight()
+
+    def _offset(self, x):
+        bias = () if self.offset_bias is None else (self.offset_bias.data(x.device),)
+        return npx.convolution(x, self.offset_weight.data(x.device), *bias, **self._kwargs_offset)
+
+    def _convolve(self, function, x, *moved):
+        bias = None if self.deformable_conv_bias is None else self.deformable_conv_bias.data(x.device)
+        y = function(x, *moved, self.deformable_conv_weight.data(x.device), bias, **self._kwargs_deformable_conv)
+        return y if self.act is None else self.act(y)
+
+
+class DeformableConvolution(_Deformable):
+    """Deformable convolution (Dai et al. 2017): (N, C, H, W) to (N, channels, H', W'), sizes as in :class:`Conv1D`.
+
+    A convolution of the same geometry (``offset_weight``, ``offset_bias``; zero at first) gives by how many pixels each
+    window moves each of its taps: one pair of offsets for each of ``num_deformable_group`` groups of channels.
+    """
+    _per_tap = 2
+
+    def _alias(self):
+        return "deformable_conv"
+
+    def forward(self, x):
+        return self._convolve(npx.deformable_convolution, x, self._offset(x))
+
+
+class ModulatedDeformableConvolution(_Deformable):
+    """Deformable convolution whose taps are weighted as well (Zhu et al. 2019): by twice the sigmoid of further
+    channels of the offset's convolution. Arguments as for :class:`DeformableConvolution`."""
+    _per_tap = 3
+
+    def _alias(self):
+        return "modulated_deformable_conv"
+
+    def forward(self, x):
+        offset = self._offset(x)
+        mask = npx.sigmoid(npx.slice_axis(offset, axis=1, begin=2 * self._taps, end=None)) * 2
+        return self._convolve(npx.modulated_deformable_convolution, x,
+                              npx.slice_axis(offset, axis=1, begin=0, end=2 * self._taps), mask)
+
+
 class ReflectionPad2D(HybridBlock):
     """Pads the last two axes of (N, C, H, W) by reflection. ``padding``: a number, or before and after for each of the
     four axes (8 numbers, those of N and C being 0)."""
