@@ -20,7 +20,7 @@ _MODULES = {
     "kv": "kvstore", "kvstore": "kvstore", "engine": "engine", "device": "device", "context": "context",
     "base": "base", "util": "util", "runtime": "runtime", "test_utils": "test_utils", "errors": "errors",
     "error": "errors", "metric": "gluon.metric", "memory": "memory",
-    "dlpack": "dlpack",
+    "dlpack": "dlpack", "operator": "operator", "name": "name", "attribute": "attribute",
 }
 _NAMES = {
     "Device": "device", "Context": "device", "cpu": "device", "gpu": "device", "cpu_pinned": "device",
@@ -28,7 +28,7 @@ _NAMES = {
     "MXNetError": "errors", "DeviceLostError": "errors",
     "init_runtime": "session", "shutdown": "session", "devices": "session", "num_gpus": "device",
     "gpu_memory_info": "device", "memory_stats": "memory", "empty_cache": "memory",
-    "waitall": "engine", "NDArray": "ndarray",
+    "waitall": "engine", "NDArray": "ndarray", "AttrScope": "attribute",
     "set_np": "util", "set_np_shape": "util", "reset_np": "util", "is_np_array": "util", "is_np_shape": "util",
     "use_np": "util",
     "np_shape": "util", "np_array": "util", "use_np_array": "util", "use_np_shape": "util",
@@ -37,7 +37,7 @@ _NAMES = {
 }
 # What MXNet has and this release does not, for the error.
 _ABSENT = {
-    **dict.fromkeys(("sym", "symbol", "AttrScope", "name"), "symbols"),
+    **dict.fromkeys(("sym", "symbol"), "symbols"),
     **dict.fromkeys(("mod", "module", "model"), "symbolic modules (use gluon: an array program is a Block)"),
     "recordio": "RecordIO files",
 }

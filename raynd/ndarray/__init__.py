@@ -23,6 +23,7 @@ from . import (  # noqa: F401  (methods attaches the methods of both classes)
 )
 from .array import NDArray, ndarray
 from .bindings import export as _export
+from .custom import Custom  # noqa: F401
 from .serialization import load_frombuffer, load_legacy as load, save_legacy as save  # noqa: F401
 
 _METHODS = (
