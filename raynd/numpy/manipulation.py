@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import operator as python_operator
+from collections.abc import Iterator
 
 import numpy
 
@@ -44,11 +45,13 @@ def as_array(x, like=None):
 
 
 def as_arrays(name, arrays):
-    """A list of arrays from a sequence, or from the rows of an array."""
+    """A list of arrays from a sequence or an iterator, or from the rows of an array."""
     if isinstance(arrays, Proxy):
         if not arrays.ndim:
             raise ShapeError(f"{name}: the arrays must be given as a list or tuple")
         arrays = [arrays[i] for i in range(len(arrays))]
+    elif isinstance(arrays, Iterator):
+        arrays = list(arrays)
     elif not isinstance(arrays, (list, tuple)):
         raise ArgumentError(f"{name}: the arrays must be given as a list or tuple, not {type(arrays).__name__}")
     if not arrays:
