@@ -76,7 +76,8 @@ def test_hybridized_and_eager_batch_norm_and_dropout_agree():
     def net():
         mx.np.random.seed(1)
         block = mx.gluon.nn.HybridSequential()
-        block.add(mx.gluon.nn.Conv2D(4, 3, in_channels=2), mx.gluon.nn.BatchNorm(in_channels=4), mx.gluon.nn.Dropout(0.5))
+        block.add(mx.gluon.nn.Conv2D(4, 3, in_channels=2), mx.gluon.nn.BatchNorm(in_channels=4),
+                  mx.gluon.nn.Dropout(0.5))
         block.initialize(mx.init.Xavier())
         return block
     results = []
@@ -97,13 +98,15 @@ def test_hybridized_and_eager_batch_norm_and_dropout_agree():
 # -- errors --------------------------------------------------------------------------------------------------------
 
 BAD = {
-    "a kernel larger than the padded input": lambda: npx.convolution(array(1, 2, 3, 3), array(2, 2, 5, 5), no_bias=True),
+    "a kernel larger than the padded input":
+        lambda: npx.convolution(array(1, 2, 3, 3), array(2, 2, 5, 5), no_bias=True),
     "channels that do not match": lambda: npx.convolution(array(1, 3, 5, 5), array(2, 2, 3, 3), no_bias=True),
     "groups that do not divide": lambda: npx.convolution(array(1, 3, 5, 5), array(3, 1, 3, 3), no_bias=True,
                                                          num_group=2),
     "a bias of another length": lambda: npx.convolution(array(1, 2, 5, 5), array(2, 2, 3, 3), array(3)),
     "a pooling window larger than the input": lambda: npx.pooling(array(1, 2, 3, 3), kernel=(4, 4)),
-    "too large an adjustment": lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, adj=(1, 1)),
+    "too large an adjustment":
+        lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, adj=(1, 1)),
     "inputs that do not fit the weight": lambda: npx.fully_connected(array(2, 3), array(4, 5)),
     "k above the axis": lambda: npx.topk(array(2, 3), k=4),
     "a dropout rate above 1": lambda: npx.dropout(array(3), p=1.5),
