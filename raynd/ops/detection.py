@@ -11,6 +11,7 @@ from ..errors import ArgumentError, ShapeError
 from ..spec import is_float, spec
 from .indexing import add_rows
 from .registry import operator
+from .softmax import wide
 
 _FORMATS = ("corner", "center")
 
@@ -35,11 +36,13 @@ def to_center(xp, boxes):
 
 def overlaps(xp, a, b):
     """Intersection over union of all pairs: a (..., m, 4), b (..., n, 4) in corner format give (..., m, n)."""
+    def sides(box):
+        return [xp.maximum(box[..., i + 2] - box[..., i], 0) for i in (0, 1)]
+    (wa, ha), (wb, hb) = sides(a), sides(b)
     a, b = a[..., :, None, :], b[..., None, :, :]
-    sides = xp.minimum(a[..., 2:], b[..., 2:]) - xp.maximum(a[..., :2], b[..., :2])
-    inter = xp.prod(xp.maximum(sides, 0), axis=-1)
-    area_a, area_b = (xp.prod(xp.maximum(v[..., 2:] - v[..., :2], 0), axis=-1) for v in (a, b))
-    union = area_a + area_b - inter
+    w, h = (xp.minimum(a[..., i + 2], b[..., i + 2]) - xp.maximum(a[..., i], b[..., i]) for i in (0, 1))
+    inter = xp.maximum(w, 0) * xp.maximum(h, 0)
+    union = (wa * ha)[..., :, None] + (wb * hb)[..., None, :] - inter
     return xp.where(union > 0, inter / xp.where(union > 0, union, 1), 0)
 
 
@@ -114,18 +117,24 @@ operator("box_decode", "data, anchors, std0=1.0, std1=1.0, std2=1.0, std3=1.0, c
 # -- non-maximum suppression ---------------------------------------------------------------------------------------
 
 
+_BLOCK = 256                       # rows of overlaps computed at once: bounds the memory for thousands of boxes
+
+
 def suppressed(xp, boxes, classes, threshold, strict):
     """Which of the boxes (n, 4), in order of falling score, a kept one before it overlaps by more than ``threshold``
     (at least, unless ``strict``). ``classes`` (n,) or None: only boxes of one class suppress each other."""
     n = boxes.shape[0]
-    iou = overlaps(xp, boxes, boxes)
-    hit = iou > threshold if strict else iou >= threshold
-    if classes is not None:
-        hit &= classes[:, None] == classes
     gone = xp.zeros(n, bool)
-    for i in range(n):
-        if not gone[i]:
-            gone[i + 1:] |= hit[i, i + 1:]
+    for start in range(0, n, _BLOCK):
+        rows = start + xp.flatnonzero(~gone[start:start + _BLOCK])         # the others suppress nothing any more
+        iou = overlaps(xp, boxes[rows], boxes[start:])
+        hit = iou > threshold if strict else iou >= threshold
+        if classes is not None:
+            hit &= classes[rows][:, None] == classes[start:]
+        hit &= xp.arange(start, n) > rows[:, None]
+        later = gone[start:]
+        for i, row in enumerate((rows - start).tolist()):
+            later |= hit[i] & ~later[row]
     return gone
 
 
@@ -418,32 +427,47 @@ def _pooled(pooled_size):
     return tuple(size)
 
 
+def _bins(xp, first, last, count, n):
+    """Start and stop (regions, count) of the parts of regions from pixel ``first`` to ``last``, within [0, n)."""
+    size = xp.maximum(last - first + 1, 1)[:, None]
+    number = xp.arange(count)
+    start, stop = number * size // count, -(-(number + 1) * size // count)
+    return xp.clip(start + first[:, None], 0, n), xp.clip(stop + first[:, None], 0, n)
+
+
 def _roi_pooling(xp, data, rois, pooled_size, spatial_scale):
     """Maxima over ``pooled_size`` parts of each region (Girshick 2015), and where they are (-1: an empty part).
 
-    ``rois``: rows (batch index, left, top, right, bottom), both ends included, scaled by ``spatial_scale`` and
-    rounded."""
+    ``rois``: rows (batch index, left, top, right, bottom), both ends included, scaled by ``spatial_scale`` and rounded.
+    Empty parts, and regions whose batch index does not exist, give 0.
+    """
     ph, pw = _pooled(pooled_size)
-    n, _, height, width = data.shape
-    out = xp.zeros((rois.shape[0], data.shape[1], ph, pw), data.dtype)
+    n, c, height, width = data.shape
+    out = xp.zeros((rois.shape[0], c, ph, pw), data.dtype)
     where = xp.full(out.shape, -1, "int64")
-    for r in range(rois.shape[0]):
-        b = int(rois[r, 0])
-        if not 0 <= b < n:
-            raise IndexError(f"roi_pooling: batch index {b} of region {r} lies outside 0 to {n - 1}")
-        left, top, right, bottom = (int(math.floor(float(v) * spatial_scale + 0.5)) for v in rois[r, 1:])
-        h, w = max(bottom - top + 1, 1), max(right - left + 1, 1)
-        for i in range(ph):
-            y0 = min(max(i * h // ph + top, 0), height)
-            y1 = min(max(-(-(i + 1) * h // ph) + top, 0), height)
-            for j in range(pw):
-                x0 = min(max(j * w // pw + left, 0), width)
-                x1 = min(max(-(-(j + 1) * w // pw) + left, 0), width)
-                if y1 > y0 and x1 > x0:
-                    part = data[b, :, y0:y1, x0:x1].reshape(data.shape[1], -1)
-                    k = part.argmax(axis=1)
-                    out[r, :, i, j] = part[xp.arange(k.size), k]
-                    where[r, :, i, j] = (y0 + k // (x1 - x0)) * width + x0 + k % (x1 - x0)
+    if not out.size:
+        return out, where
+    place = wide(xp, rois)
+    corner = place[:, 1:] * spatial_scale
+    corner = (xp.sign(corner) * xp.floor(xp.abs(corner) + 0.5)).astype("int64")     # halves away from zero
+    y0, y1 = _bins(xp, corner[:, 1], corner[:, 3], ph, height)
+    x0, x1 = _bins(xp, corner[:, 0], corner[:, 2], pw, width)
+    tall, broad = (y1 - y0).max(axis=1).tolist(), (x1 - x0).max(axis=1).tolist()
+    planes = xp.ascontiguousarray(data.reshape(n, c, height * width).transpose(0, 2, 1))
+    for r, b in enumerate(place[:, 0].tolist()):
+        if not 0 <= b < n or min(tall[r], broad[r]) < 1:
+            continue
+        ys, xs = xp.arange(tall[r])[:, None] + y0[r], xp.arange(broad[r])[:, None] + x0[r]     # (places, parts)
+        inside = ((ys < y1[r])[:, None, :, None] & (xs < x1[r])[None, :, None, :]).reshape(-1, ph * pw)
+        pixels = (xp.minimum(ys, height - 1) * width)[:, None, :, None] + xp.minimum(xs, width - 1)[None, :, None, :]
+        pixels = pixels.reshape(-1, ph * pw)
+        values = xp.where(inside[..., None], planes[int(b)][pixels], -xp.inf)                  # (places, parts, c)
+        best, first = values.max(axis=0), pixels[0][:, None]
+        for k in range(values.shape[0] - 1, -1, -1):
+            first = xp.where(values[k] == best, pixels[k][:, None], first)
+        filled = inside[0][:, None]
+        out[r] = xp.where(filled, best, 0).T.reshape(c, ph, pw)
+        where[r] = xp.where(filled, first, -1).T.reshape(c, ph, pw)
     return out, where
 
 

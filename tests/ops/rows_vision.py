@@ -91,6 +91,7 @@ def _nms(data, overlap_thresh=0.5, valid_thresh=0, topk=-1, coord_start=2, score
 
 row("box_nms", ref=_nms, dtypes="float32 float64", tol=4, grad=(), samples=[
     S(scored(2, 10), overlap_thresh=0.3, valid_thresh=0.12, id_index=0), S(scored(8), overlap_thresh=0.2),
+    S(scored(300), overlap_thresh=0.6, id_index=0),
     S(scored(2, 9), overlap_thresh=0.2, topk=4, id_index=0, background_id=1, force_suppress=True, out_format="center")])
 exempt("box_nms_grad", "box_nms")
 
@@ -188,6 +189,8 @@ def _roi(data, rois, pooled_size, spatial_scale=1.0):
     out = np.zeros((len(rois), data.shape[1], ph, pw))
     where = np.full(out.shape, -1)
     for r, (b, *box) in enumerate(rois):
+        if not 0 <= b < len(data):
+            continue
         x0, y0, x1, y1 = (int(np.floor(v * spatial_scale + 0.5)) for v in box)
         h, w = max(y1 - y0 + 1, 1), max(x1 - x0 + 1, 1)
         for c, i, j in np.ndindex(data.shape[1], ph, pw):
@@ -202,7 +205,9 @@ def _roi(data, rois, pooled_size, spatial_scale=1.0):
 
 row("roi_pooling", ref=_roi, grad=(0,), dtypes="float32 float64", outputs=(0,), samples=[
     S(normal(2, 2, 6, 8), np.array([[0, 0, 0, 7, 5], [1, 2, 1, 5, 5], [0, 3, 3, 3, 3], [1, 10, 10, 20, 20.0]]),
-      pooled_size=(2, 3), spatial_scale=0.9)])
+      pooled_size=(2, 3), spatial_scale=0.9),
+    S(normal(2, 2, 6, 8), np.array([[-1, 0, 0, 7, 5], [2, 2, 1, 5, 5], [1, 1, 3, 3, 3.0]]), pooled_size=(2, 2),
+      spatial_scale=1.0), S(normal(2, 2, 6, 8), normal(0, 5), pooled_size=(2, 2), spatial_scale=1.0)])
 exempt("roi_pooling_grad", "roi_pooling")
 
 # -- sampling ------------------------------------------------------------------------------------------------------
