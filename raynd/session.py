@@ -30,6 +30,7 @@ def start(mode=None, address=None, cpu_devices=None, simulate_gpus=None):
 
 
 init_runtime = start
+start.__qualname__ = "init"          # users call it as mx.init(...), and so do errors about its arguments
 
 
 def shutdown():

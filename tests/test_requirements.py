@@ -426,6 +426,12 @@ def test_mistakes_are_told_apart_by_name():
             call(a, b)
     with pytest.raises(TypeError, match="contxt"):
         np.ones(SHAPE, contxt=mx.cpu())
+    with pytest.raises(TypeError, match=r"^init\(\) .*gpus"):
+        mx.init(gpus=2)
+    net = gluon.nn.Dense(3, in_units=4)
+    net.initialize()
+    with pytest.raises(AssertionError, match=r"\(2, 2\) is incompatible with shape \(3, 4\) of Parameter 'weight'"):
+        net.weight.set_data(np.ones((2, 2)))
     with pytest.raises(AttributeError, match="zeroes"):
         nd.zeroes(SHAPE)
     with pytest.raises(mx.MXNetError, match="tpu.*the types are cpu, gpu"):

@@ -157,8 +157,8 @@ class Parameter:
         if self._shape is not None:
             fits = len(self._shape) == len(new_shape) and all(
                 old in (-1, 0, new) for new, old in zip(new_shape, self._shape))
-            assert fits, (f"Expected shape {new_shape} is incompatible with given shape {self._shape} for Parameter "
-                          f"{self._full_name}.")
+            assert fits, (f"shape {new_shape} is incompatible with shape {self._shape} of Parameter "
+                          f"'{self._full_name}'")
         self._shape = new_shape
 
     @property
