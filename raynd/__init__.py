@@ -21,6 +21,7 @@ _MODULES = {
     "base": "base", "util": "util", "runtime": "runtime", "test_utils": "test_utils", "errors": "errors",
     "error": "errors", "metric": "gluon.metric", "memory": "memory",
     "dlpack": "dlpack", "operator": "operator", "name": "name", "attribute": "attribute",
+    "contrib": "contrib",
 }
 _NAMES = {
     "Device": "device", "Context": "device", "cpu": "device", "gpu": "device", "cpu_pinned": "device",

@@ -154,6 +154,32 @@ def test_errors():
         nd.Custom(x, op_type="test_failing")
 
 
+def test_a_failed_value_reaches_who_reads_the_output():
+    @mx.operator.register("test_cholesky")
+    class CholeskyProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            class Cholesky(mx.operator.CustomOp):
+                def forward(self, is_train, req, in_data, out_data, aux):
+                    out_data[0][:] = nd.linalg.potrf(in_data[0])
+
+                def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                    self.assign(in_grad[0], req[0], nd.linalg.potrf(out_grad[0]))
+            return Cholesky()
+
+    x = nd.zeros((2, 2))
+    y = nd.Custom(x, op_type="test_cholesky")
+    with pytest.raises(MXNetError, match="positive definite"):
+        y.wait_to_read()
+    x[:] = nd.array([[1, 0], [0, 1]])
+    x.attach_grad()
+    with mx.autograd.record():
+        y = nd.Custom(x, op_type="test_cholesky")
+    assert y.asnumpy().tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(MXNetError, match="positive definite"):
+        y.backward(nd.zeros((2, 2)))
+        x.grad.wait_to_read()
+
+
 def test_a_block_with_it_stays_eager():
     class Block(gluon.HybridBlock):
         def hybrid_forward(self, F, x):

@@ -13,6 +13,7 @@ from ..errors import ArgumentError, MXNetError, ShapeError, TraceError, dual
 from ..ops import registry
 from ..spec import as_dtype, as_shape
 from .array import NDArray, ndarray
+from .indexing import outputs_being_made
 from .legacy import give
 
 REGISTERED: dict[str, type] = {}
@@ -150,14 +151,17 @@ def _kept(x):
     return type(x)(Buffer(materialised(x)._buffer.content, x._buffer.queue), x._spec, x._offset)
 
 
-def _run(where, function, *args):
-    """User code, whose errors become MXNetErrors too."""
+def _run(where, results, function, *args):
+    """User code that makes ``results``; its errors become MXNetErrors too."""
+    token = outputs_being_made.set(frozenset(id(y._buffer) for y in results))
     try:
-        return function(*args)
+        function(*args)
     except MXNetError:
         raise
     except Exception as error:
         raise dual(type(error))(f"{where}: {type(error).__name__}: {error}") from error
+    finally:
+        outputs_being_made.reset(token)
 
 
 def Custom(*data, op_type=None, out=None, name=None, **kwargs):
@@ -194,7 +198,8 @@ def Custom(*data, op_type=None, out=None, name=None, **kwargs):
     plain, aux = [_plain(x) for x in inputs], [_plain(x) for x in aux]
     modes = scope()
     with pause(train_mode=modes.training):
-        _run(f"{op_type}.forward", operator.forward, modes.training, ["write"] * len(outputs), plain, outputs, aux)
+        _run(f"{op_type}.forward", outputs, operator.forward, modes.training, ["write"] * len(outputs), plain, outputs,
+             aux)
     results = [_plain(y) for y in outputs]
     if modes.recording and any(x._entry is not None for x in inputs):
         _record(op_type, operator, inputs, results, aux)
@@ -216,7 +221,7 @@ def _record(op_type, operator, inputs, results, aux):
         out_grad = [F.zeros_like(y) if g is None else g for g, y in zip(grads, kept_out)]
         in_grad = [F.zeros_like(x) for x in kept_in]
         with pause(train_mode=scope().training):
-            _run(f"{op_type}.backward", operator.backward, req, out_grad, [_plain(x) for x in kept_in],
+            _run(f"{op_type}.backward", in_grad, operator.backward, req, out_grad, [_plain(x) for x in kept_in],
                  [_plain(y) for y in kept_out], in_grad, aux)
         return [None if r == "null" else g for g, r in zip(in_grad, req)]
 

@@ -6,10 +6,12 @@ is recorded, then it is an operator, so that gradients flow). Everything else go
 """
 from __future__ import annotations
 
+import contextvars
 from functools import cache
 
 import numpy
 
+from ..autograd import assign
 from ..dispatch import F, Proxy, array_class, invoke_into, scope, traced
 from ..errors import ArgumentError, IndexOutOfBounds, MXNetError, ShapeError
 from ..ops import registry
@@ -195,12 +197,21 @@ _FILL = registry.get("fill")
 _COPY = registry.get("copy")
 
 
+# An array that is overwritten by what has failed keeps its last good value. The outputs of a custom operator have none:
+# while its code runs, these buffers (their ids) take the error over.
+outputs_being_made: contextvars.ContextVar = contextvars.ContextVar("raynd_outputs")
+
+
 def overwrite(target, source):
     """Write ``source`` (same shape) over ``target``; the tape entry moves along into an array that is off the tape."""
     if source._buffer.queue.device != target._buffer.queue.device:
         source = source.copyto(target.device)
     entry = source._entry
     source = type(source)(source._buffer, source._spec, source._offset)      # off the tape: the write itself is not
-    invoke_into(_COPY, (source,), (), (target,))                             # an operator of the graph
+    if id(target._buffer) in outputs_being_made.get(()):                     # an operator of the graph
+        assign(target, source if source._spec.dtype == target._spec.dtype else
+               F.cast(source, dtype=target._spec.dtype.name))
+    else:
+        invoke_into(_COPY, (source,), (), (target,))
     if scope().recording and entry is not None and target._offset is None:
         target._entry = entry
