@@ -9,8 +9,8 @@ DEFAULT_LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 def per_axis(value, n, default, name, function):
     """``value`` as a tuple of ``n`` ints: a number is repeated, None and () are ``default`` for every axis."""
-    if value is None or value == ():
-        return (default,) * n
+    if value is None or value == () or (default == 0 and type(value) is tuple and not any(value)):
+        return (default,) * n            # also zeros for more axes than there are, as MXNet's own scripts pass them
     if isinstance(value, int):
         return (value,) * n
     if len(value) != n or not all(isinstance(v, int) for v in value):
