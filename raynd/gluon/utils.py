@@ -222,13 +222,14 @@ def split_rnn_params(param, mode, num_layers, input_size, hidden_size, bidirecti
             if projection_size:
                 weights[f"{d}{layer}_h2r_weight"] = projection_size, hidden_size
             biases.update({f"{d}{layer}_{kind}_bias": (gates * hidden_size,) for kind in ("i2h", "h2h")})
-    parts, begin = {}, 0
-    for name, shape in {**weights, **biases}.items():
+    shapes, parts, begin = {**weights, **biases}, {}, 0
+    total = sum(math.prod(shape) for shape in shapes.values())
+    if param.shape != (total,):
+        raise ShapeError(f"a vector of {total} parameters is needed, not one of shape {param.shape}")
+    for name, shape in shapes.items():
         end = begin + math.prod(shape)
         parts[name] = param[begin:end].reshape(shape)
         begin = end
-    if begin != param.shape[0]:
-        raise ShapeError(f"a vector of {begin} parameters is needed, not one of shape {param.shape}")
     return parts
 
 
