@@ -99,7 +99,7 @@ def test_each_of_two_killed_actors_is_named_where_its_value_is_missed_and_once_b
         pids.append(pid_of(mx.cpu(i)))
         work.append(a)
     for i, a in enumerate(list(work)):
-        for _ in range(60):
+        for _ in range(40):
             work[i] = mx.np.matmul(work[i], a) * 1e-3
         work[i] = work[i].copyto(mx.cpu(0))
     for pid in pids:

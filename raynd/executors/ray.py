@@ -25,7 +25,6 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-
 _PROCESS = os.getpid()             # the process that imported this module, and with it Ray
 
 
@@ -135,16 +134,16 @@ class RayLink:
 
     def __init__(self, queue, executor, actor, channel, facts):
         self.queue, self.executor, self.actor, self.channel, self.facts = queue, executor, actor, channel, facts
-        self.read_lock = threading.Lock()
+        self.read_lock = threading.RLock()   # a signal handler may wait in the middle of a wait
         self.turn = threading.Condition(threading.Lock())
         self.waiting = 0
-        self.reader = None                   # the thread that reads
+        self.reading = False
         self.serve_ref = None
 
     def submit(self, batch):
         """Send a batch."""
         self.channel.send(protocol.encode(batch))
-        if self.channel.pending:             # a send that had to wait for room has read messages meanwhile
+        if self.channel.pending and not self.reading:        # a send that had to wait for room has read meanwhile
             self.poll(0.0, spin_us=0)
 
     def watch(self):
@@ -155,19 +154,23 @@ class RayLink:
     def poll(self, seconds, spin_us=150):
         """Read and process what has come; wait up to ``seconds`` for something."""
         if not self.read_lock.acquire(blocking=False):
-            if self.reader == threading.get_ident():
-                raise inside_itself(self.queue.device)
             with self.turn:                  # another thread reads; it wakes us when it has
                 self.waiting += 1
                 self.turn.wait(0.005)
                 self.waiting -= 1
             return
         try:
-            self.reader = threading.get_ident()
+            if self.reading:                 # this thread, further out
+                raise inside_itself(self.queue.device)
             if self.channel.wait(seconds, spin_us=spin_us):
-                self.read()
+                self.reading = True
+                try:
+                    self.read()
+                    while self.channel.pending and not (self.queue.lost or self.queue.closed or self.executor.closing):
+                        self.read()          # what the sending in it has read meanwhile
+                finally:
+                    self.reading = False
         finally:
-            self.reader = None
             self.read_lock.release()
             if self.waiting:
                 with self.turn:
