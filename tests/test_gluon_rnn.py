@@ -604,6 +604,31 @@ def test_files(tmp_path):
         close(run(copy.deepcopy(a)), expected)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("unfused", [False, True])
+def test_files_of_1x(tmp_path, bidirectional, unfused):
+    """MXNet 1 saved each part of a layer's parameters by itself."""
+    def make():
+        net = nn.HybridSequential()
+        net.add(rnn.LSTM(3, 2, bidirectional=bidirectional, projection_size=2), nn.Dense(1))
+        return net
+
+    net, other, x = make(), make(), uniform(4, 2, 5)
+    net.initialize()
+    expected = net(x)
+    arrays = {k: p.data() for k, p in net.collect_params().items()}
+    for name, value in split_rnn_params(arrays.pop("0.rnn_param"), "lstm", 2, 5, 3, bidirectional, 2).items():
+        where, kind = name.split("_", 1)
+        cell = f"{where[0]}_cell." if bidirectional else ""
+        arrays[f"0._unfused.{where[1:]}.{cell}{kind}" if unfused else f"0.{name}"] = value
+    mx.nd.save(str(tmp_path / "old.params"), {k: v.as_nd_ndarray() for k, v in arrays.items()})
+    other.load_parameters(str(tmp_path / "old.params"))
+    close(other(x), expected)
+    del arrays["0._unfused.0." + cell + "i2h_bias" if unfused else "0.l0_i2h_bias"]
+    with pytest.raises(AssertionError, match="rnn_param"):
+        make().load_dict(arrays)
+
+
 # -- MXNet 1 -----------------------------------------------------------------------------------------------------------
 
 

@@ -261,8 +261,15 @@ class Block:
 
     def _load(self, arrays, filename, device, allow_missing, ignore_extra, cast_dtype, dtype_source):
         arrays = {k.removeprefix("arg:").removeprefix("aux:"): v for k, v in arrays.items()}
+        self._adapt_loaded(arrays)
         load_into(self.collect_params(), arrays, filename, device, allow_missing, ignore_extra, cast_dtype,
                   dtype_source)
+
+    def _adapt_loaded(self, arrays, prefix=""):
+        """Bring ``arrays``, loaded from a file by path, from the form of older versions into the present one.
+        ``prefix``: the path of this block and a dot."""
+        for name, child in self._children.items():
+            child()._adapt_loaded(arrays, f"{prefix}{name}.")
 
     save_params, load_params = save_parameters, load_parameters
 

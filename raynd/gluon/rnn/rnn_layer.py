@@ -1,6 +1,8 @@
 """Recurrent layers over whole sequences: one operator for all layers, directions and time steps."""
 from __future__ import annotations
 
+import numpy
+
 from ... import initializer, ndarray as nd, numpy as np, numpy_extension as npx
 from ...errors import ArgumentError, ShapeError
 from ...spec import is_float
@@ -58,6 +60,22 @@ class _RNNLayer(HybridBlock):
             "Input data should be rank-3 tensor of dim [sequence length, batch size, input size]")
         self._input_size = inputs.shape[2]
         self.rnn_param.shape = (self._count(self._input_size),)
+
+    def _adapt_loaded(self, arrays, prefix=""):
+        """MXNet 1 saved the parts of ``rnn_param`` each by itself, as 'l0_i2h_weight' or '_unfused.0.i2h_weight' (with
+        two directions '_unfused.0.l_cell.i2h_weight')."""
+        names = []
+        for what, kinds in (("weight", ("i2h", "h2h", "h2r") if self._projection_size else ("i2h", "h2h")),
+                            ("bias", ("i2h", "h2h"))):
+            for layer in range(self._num_layers):
+                for d in "lr"[:self._dir]:
+                    cell = f"{d}_cell." if self._dir == 2 else ""
+                    names += [(f"{prefix}{d}{layer}_{kind}_{what}", f"{prefix}_unfused.{layer}.{cell}{kind}_{what}")
+                              for kind in kinds]
+        for form in zip(*names):
+            if prefix + "rnn_param" not in arrays and all(name in arrays for name in form):
+                parts = [arrays.pop(name) for name in form]
+                arrays[prefix + "rnn_param"] = numpy.concatenate([numpy.asarray(p).reshape(-1) for p in parts])
 
     def cast(self, dtype):
         super().cast(dtype)
