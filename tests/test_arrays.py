@@ -163,6 +163,12 @@ def test_parts_of_a_host_batch_cost_one_transfer_a_byte():
     assert stats["cpu(0)"]["copies"] == stats["cpu(1)"]["copies"] == 0
 
 
+def test_rounding_by_the_math_module():
+    import math
+    x = mx.np.array([1.5, -1.5])
+    assert values(math.floor(x)) == [1, -2] and values(math.ceil(x)) == [2, -1] and values(math.trunc(x)) == [1, -1]
+
+
 def test_pickle_and_deepcopy():
     import copy
     x = mx.np.array([[1, 2], [3, 4]], dtype="int32", device=mx.cpu(1))

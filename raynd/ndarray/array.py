@@ -357,6 +357,13 @@ class NDArray(Proxy):
     def __abs__(self):
         return invoke(_ABSOLUTE, (self,))
 
+    __div__, __rdiv__, __idiv__, __nonzero__ = __truediv__, __rtruediv__, __itruediv__, __bool__   # MXNet's old names
+
+    @property
+    def writable(self):
+        """Whether the array may be written: always."""
+        return True
+
 
 _EQUAL, _NOT_EQUAL = registry.get("equal"), registry.get("not_equal")
 _NEGATIVE, _ABSOLUTE = registry.get("negative"), registry.get("absolute")
@@ -372,6 +379,15 @@ class ndarray(NDArray):
     def dtype(self):
         """The element type, a ``numpy.dtype``."""
         return self._spec.dtype
+
+    def __floor__(self):
+        return F.floor(self)
+
+    def __ceil__(self):
+        return F.ceil(self)
+
+    def __trunc__(self):
+        return F.trunc(self)
 
     def __repr__(self):
         try:
