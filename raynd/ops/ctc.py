@@ -26,6 +26,8 @@ def _infer(data, label, data_lengths, label_lengths, use_data_lengths, use_label
                          f"({data.shape[0]})")
     for name, given, use in (("data_lengths", data_lengths, use_data_lengths),
                              ("label_lengths", label_lengths, use_label_lengths)):
+        if given is not None and not use:
+            raise ArgumentError(f"ctc_loss: {name} is given but use_{name} is False, so it would have no effect")
         if use and given is None:
             raise ArgumentError(f"ctc_loss: {name} is needed with use_{name}=True")
         if use and given.shape != data.shape[1:2]:
