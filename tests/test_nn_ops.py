@@ -7,7 +7,6 @@ import pytest
 import raynd as mx
 from raynd import autograd, npx
 from raynd.errors import ArgumentError, MXNetError, ShapeError
-from raynd.worker import providers
 
 
 @pytest.fixture(autouse=True)
@@ -166,28 +165,7 @@ def test_a_batch_of_no_samples_gives_zero_gradients():
     assert y.shape == (0, 4, 3, 3) and (w.grad.asnumpy() == 0).all() and (b.grad.asnumpy() == 0).all()
 
 
-# -- providers -----------------------------------------------------------------------------------------------------
-
-
-def test_the_setting_chooses_the_provider(monkeypatch):
-    monkeypatch.setenv("RAYND_KERNELS", "reference")
-    assert providers.in_use() == "reference"
-    assert providers.kernel(numpy, "softmax", [], [], {}) is None
-    monkeypatch.setenv("RAYND_KERNELS", "auto")
-    assert providers.in_use() == ("torch" if providers.torch_available() else "reference")
-    monkeypatch.setitem(providers._state, "available", False)
-    assert providers.in_use() == "reference"
-    monkeypatch.setenv("RAYND_KERNELS", "torch")
-    with pytest.raises(MXNetError, match="not installed"):
-        providers.in_use()
-
-
-@pytest.mark.skipif(not providers.torch_available(), reason="needs PyTorch")
-def test_every_operator_of_a_provider_exists_and_has_a_kernel():
-    from raynd.ops import registry
-    from raynd.worker.torch_kernels import KERNELS
-    registry.load_all()
-    assert set(KERNELS) == set(providers.TORCH_OPERATORS) and set(KERNELS) <= set(registry.REGISTRY)
+# -- kernels -------------------------------------------------------------------------------------------------------
 
 
 def test_convolution_in_chunks_and_on_threads_is_the_same(monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 from raynd import protocol
 from raynd.protocol import Failure
 from raynd.spec import encode_spec, spec
+from raynd.worker import providers
 from raynd.worker.backend import Backend
 from raynd.worker.worker import Hooks, Worker
 
@@ -57,6 +58,18 @@ def test_operators_views_scalars_and_frees():
     w.execute([put(1, [1, 2, 3, 4, 5, 6]), prepare(7, "add", (2,), "int"), (7, ((1, 2, (2,)), (10,)), 2), 1])
     assert [v.tolist() for v in fetch(w, 2)] == [[13, 14]]
     assert list(w.table) == [2] and w.poisoned == 0
+
+
+def test_a_call_that_cannot_be_bound_says_why_wherever_it_is_used(monkeypatch):
+    monkeypatch.setenv("RAYND_KERNELS", "torch")
+    monkeypatch.setitem(providers._state, "available", False)
+    w = worker()
+    attrs = {"axis": -1, "temperature": None, "use_length": False, "dtype": None}
+    program = "double softmax", 3, (), ((7, (0,), 1, ()), (7, (1,), 2, (1,))), (2,), 1, ()
+    w.execute([put(1, [1, 2]), prepare(7, "softmax", (2,), attrs=attrs), (7, (1,), 2), (protocol.PROGRAM, 8, program),
+               (8, (1,), (3,))])
+    for message in fetch(w, 2, 3):
+        assert "PyTorch is not installed" in message
 
 
 def test_a_failure_poisons_what_is_computed_from_it_and_nothing_else():

@@ -35,13 +35,12 @@ def _infer(data, label, data_lengths, label_lengths, use_data_lengths, use_label
     return spec(data.shape[1:2], data.dtype)
 
 
-class _Problem:
-    """Log probabilities of the extended labels and which transitions there are."""
+class Labels:
+    """The labels of a batch and how many count: ``labels`` (batch, length) with the blank after the end, ``counts`` of
+    labels and of ``times`` of each sequence, and whether so many steps are enough (``possible``)."""
 
-    def __init__(self, xp, data, label, data_lengths, label_lengths, use_data_lengths, use_label_lengths, blank_label):
-        self.xp = xp
-        time, batch, classes = data.shape
-        self.log_probs = softmax(xp, data, 2, log=True)
+    def __init__(self, xp, shape, label, data_lengths, label_lengths, use_data_lengths, use_label_lengths, blank_label):
+        time, batch, classes = shape
         label = label.astype("int64")
         self.blank = 0 if blank_label == "first" else classes - 1
         padding = 0 if blank_label == "first" else -1
@@ -55,9 +54,22 @@ class _Problem:
         _bounds(self.counts, 0, label.shape[1], "label length")
         _bounds(self.times, 0, time, "data length")
         _bounds(label[used], 0, classes - 1, "label")
-        states = 2 * label.shape[1] + 1
+        self.labels = xp.where(used, label, self.blank)
+        repeats = ((self.labels[:, 1:] == self.labels[:, :-1]) & used[:, 1:]).sum(axis=1)
+        self.possible = (self.counts + repeats <= self.times) & (self.times > 0)
+
+
+class _Problem(Labels):
+    """Log probabilities of the extended labels and which transitions there are."""
+
+    def __init__(self, xp, data, *arrays, **attrs):
+        super().__init__(xp, data.shape, *arrays, **attrs)
+        self.xp = xp
+        time, batch, _ = data.shape
+        self.log_probs = softmax(xp, data, 2, log=True)
+        states = 2 * self.labels.shape[1] + 1
         self.extended = xp.full((batch, states), self.blank)
-        self.extended[:, 1::2] = xp.where(used, label, self.blank)
+        self.extended[:, 1::2] = self.labels
         self.skip = xp.zeros((batch, states), bool)          # whether a state is reached from two before it
         self.skip[:, 3::2] = self.extended[:, 3::2] != self.extended[:, 1:-2:2]
         self.ends = 2 * self.counts
@@ -95,13 +107,12 @@ class _Problem:
         return beta
 
     def likelihood(self, alpha):
-        """The log probability of each label; 0 for a sequence of no time steps and no labels."""
+        """The log probability of each label; 0 where there are too few steps for it."""
         xp = self.xp
         rows, last = xp.arange(alpha.shape[1]), xp.maximum(self.times - 1, 0)
         blank = alpha[last, rows, self.ends]
         label = alpha[last, rows, xp.maximum(self.ends - 1, 0)]
-        total = xp.where(self.counts > 0, xp.logaddexp(blank, label), blank)
-        return xp.where(self.times > 0, total, xp.where(self.counts > 0, self.low, 0))
+        return xp.where(self.possible, xp.where(self.counts > 0, xp.logaddexp(blank, label), blank), 0)
 
 
 def _bounds(values, low, high, name):
@@ -114,7 +125,8 @@ def _ctc_loss(xp, data, *arrays, **attrs):
 
     ``label`` (batch, length): with blank_label 'first' class 0 is the blank and pads short labels, with 'last' the last
     class is the blank and -1 pads, unless ``use_label_lengths``. ``data_lengths``: the number of time steps of each
-    sequence. Infinite for a label that cannot be produced in so few steps.
+    sequence. A label that needs more steps than there are (one a label, and a blank between equal ones) has loss and
+    gradient 0, as in MXNet.
     """
     if not data.size:
         return xp.zeros(data.shape[1], data.dtype)
@@ -130,14 +142,14 @@ def _ctc_grad(xp, dy, data, *arrays, **attrs):
     alpha = problem.alphas()
     total = problem.likelihood(alpha)
     alpha += problem.betas()
-    posterior = xp.exp(alpha - xp.where(xp.isfinite(total), total, 0)[None, :, None])
+    posterior = xp.exp(alpha - total[None, :, None])
     time, batch, classes = data.shape
     places = xp.arange(time * batch)[:, None] * classes + xp.broadcast_to(
         problem.extended, posterior.shape).reshape(time * batch, -1)
     occupied = xp.bincount(places.reshape(-1), weights=posterior.reshape(-1), minlength=data.size).reshape(data.shape)
     result = xp.exp(problem.log_probs)
     result -= occupied.astype(result.dtype)
-    valid = (xp.arange(time)[:, None] < problem.times) & xp.isfinite(total)
+    valid = (xp.arange(time)[:, None] < problem.times) & problem.possible
     return xp.where(valid[:, :, None], result * wide(xp, dy)[:, None], 0)
 
 

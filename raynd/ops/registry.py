@@ -38,6 +38,9 @@ A record is made by :func:`operator` (general), or by the family helpers in ``op
     True if the kernel gets a keyword ``train`` (bool): whether the call is in training mode.
 ``first_order_only``
     Differentiating its gradient again raises.
+``workspace``
+    True if the last output is what only this operator's gradients read: a kernel may return any object for it. The
+    inferred spec says about how large it is.
 """
 from __future__ import annotations
 
@@ -56,12 +59,12 @@ class Operator:
     """One operator record; see the module's text for the fields."""
     __slots__ = ("name", "signature", "inputs", "attrs", "defaults", "variadic", "infer", "kernel", "bind", "vjp",
                  "mutates", "inplace", "draws", "train", "broadcasts", "first_order_only", "outputs", "exports", "doc",
-                 "creates", "optional", "value_shape")
+                 "creates", "optional", "value_shape", "workspace")
 
     def __init__(self, name, signature, *, infer, kernel=None, bind=None, vjp=None, inputs=None, mutates=(),
                  inplace=False, draws=0, train=False, broadcasts=False, first_order_only=False, outputs=None,
                  np=None, npx=None, nd=None, method=None, linalg=None, random=None, doc=None, optional=(),
-                 value_shape=False):
+                 value_shape=False, workspace=False):
         parameters = parameters_of(signature)
         self.name, self.signature = name, signature
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
@@ -81,6 +84,7 @@ class Operator:
         self.inplace, self.draws, self.train = inplace, draws, train
         self.broadcasts, self.first_order_only = broadcasts, first_order_only
         self.outputs = outputs                   # how many outputs the public function returns; None: all
+        self.workspace = workspace
         self.value_shape = value_shape           # the output's shape depends on values: the call waits
         exports = {"np": np, "npx": npx, "nd": nd, "method": method, "linalg": linalg, "random": random}
         self.exports = {k: _names(v) for k, v in exports.items() if v}

@@ -393,7 +393,7 @@ operator("rnn_predict", f"{_INPUTS}, {_ATTRS}", inputs=_INPUTS, optional=_OPTION
          kernel=_predict)
 for _name, _draws in (("rnn_keep", 0), ("rnn_train", 1)):
     operator(_name, f"{_INPUTS}, {_ATTRS}", inputs=_INPUTS, optional=_OPTIONAL, infer=_infer_train, kernel=_train,
-             draws=_draws, vjp=_vjp, first_order_only=True)
+             draws=_draws, vjp=_vjp, first_order_only=True, workspace=True)
 _GRAD_INPUTS = f"dy, dh, dc, {_INPUTS}, reserve"
 operator("rnn_grad", f"{_GRAD_INPUTS}, {_ATTRS}", inputs=_GRAD_INPUTS, optional=("dy", "dh", "dc", *_OPTIONAL),
          infer=_infer_grad, kernel=_grad, first_order_only=True)

@@ -59,9 +59,19 @@ def prepare(backend, name, in_specs, out_specs, attrs, into) -> Prepared:
     elif len(specs) == 1:
         run = _one(xp, function, specs[0].dtype)
     else:
-        run = _several(xp, function, [s.dtype for s in specs])
+        dtypes = [s.dtype for s in specs]
+        if record.workspace:
+            dtypes[len(out_specs) - 1] = None
+        run = _several(xp, function, dtypes)
     return Prepared(name, run, len(out_specs), mutates, record.inplace,
                     None if into is None else [as_dtype(d) for d in into], [s.shape for s in out_specs])
+
+
+def unprepared(name, out_specs, into, error) -> Prepared:
+    """What stands for a call that could not be bound: running it raises the error."""
+    def run(*arrays):
+        raise error.with_traceback(None)
+    return Prepared(name, run, len(out_specs), into=into)
 
 
 def _with_generator(backend, function):
@@ -96,7 +106,7 @@ def _several(xp, function, dtypes):
             results = ()
         elif not isinstance(results, (tuple, list)):
             results = (results,)
-        return tuple([own(xp, r, d, arrays) for r, d in zip(results, dtypes, strict=True)])
+        return tuple([r if d is None else own(xp, r, d, arrays) for r, d in zip(results, dtypes, strict=True)])
     return run
 
 

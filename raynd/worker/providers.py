@@ -1,9 +1,9 @@
 """Where the kernels of heavy operators come from: the records' own (over NumPy), or PyTorch's where it is installed.
 
 ``RAYND_KERNELS`` chooses: 'reference' never uses another provider, 'torch' insists on PyTorch, 'auto' (the default)
-uses it if it can be imported. A provider is a module with a table ``KERNELS`` from operator names to factories:
-``factory(xp, in_specs, out_specs, attrs)`` gives a function of the arrays, or None for what it does not support, and
-the record's kernel is used. It is imported when an operator of the table is first prepared, since that takes seconds.
+uses it if it can be imported. A provider is a function ``bind(xp, name, in_specs, out_specs, attrs)`` that gives a
+function of the arrays, or None for what it does not support, and then the record's kernel is used. PyTorch is imported
+when an operator of the table is first prepared, since that takes seconds.
 """
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ TORCH_OPERATORS = frozenset((
     "convolution", "convolution_data_grad", "convolution_weight_grad", "deconvolution", "pooling", "nd_pooling",
     "max_pool_grad", "batch_norm_train", "batch_norm_fixed", "batch_norm_grad", "layer_norm", "layer_norm_grad",
     "softmax", "log_softmax", "nd_softmax", "nd_log_softmax", "softmax_grad", "log_softmax_grad", "embedding_grad",
+    "rnn_predict", "rnn_keep", "rnn_train", "rnn_grad", "ctc_loss", "ctc_grad",
 ))
 _state: dict = {}
 
@@ -42,7 +43,6 @@ def in_use() -> str:
 
 def kernel(xp, name, in_specs, out_specs, attrs):
     """The provider's function for an operator on these specs, or None: use the record's own."""
-    if name not in TORCH_OPERATORS or xp.__name__ != "numpy" or in_use() != "torch":
+    if name not in TORCH_OPERATORS or in_use() != "torch":
         return None
-    factory = importlib.import_module(f"{__package__}.torch_kernels").KERNELS.get(name)
-    return None if factory is None else factory(xp, in_specs, out_specs, attrs)
+    return importlib.import_module(f"{__package__}.torch_kernels").bind(xp, name, in_specs, out_specs, attrs)

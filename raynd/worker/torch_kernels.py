@@ -1,50 +1,18 @@
-"""Kernels of PyTorch (oneDNN on the CPU) for the operators of ``providers.TORCH_OPERATORS``.
+"""Kernels of PyTorch (oneDNN on the CPU, cuDNN on a GPU) for the operators of ``providers.TORCH_OPERATORS``.
 
 Arrays become tensors without a copy and results go back the same way. float32 and float64 only: other types, and the
-cases that PyTorch defines differently, are left to the reference kernels.
+cases that PyTorch defines differently or computes slowly, are left to the reference kernels.
 """
 from __future__ import annotations
-
-import os
-import warnings
-
-# OpenMP threads that wait for work spin for milliseconds by default, which starves everybody on a busy machine.
-os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 import torch
 
 from ..ops.convolution import Geometry, _deconvolution_geometry
 from ..ops.pooling import Windows
-from ..spec import ArraySpec
-from .backend import follow_threads
+from . import torch_ctc, torch_recurrent  # noqa: F401
+from .torch_bridge import bind, kernel, supported  # noqa: F401
 
-warnings.filterwarnings("ignore", message="The given NumPy array is not writable")      # they are only read
-follow_threads(torch.set_num_threads)
-
-KERNELS: dict = {}
 _aten = torch.ops.aten
-_NAMES = ("float32", "float64")
-
-
-def kernel(*names):
-    """Register the factory of some operators."""
-    def add(factory):
-        for name in names:
-            KERNELS[name] = factory
-        return factory
-    return add
-
-
-def tensor(x):
-    """An array as a tensor that shares its memory."""
-    return torch.from_numpy(x)
-
-
-def supported(*specs):
-    """Whether all are arrays of one supported dtype with at least one element."""
-    specs = [s for s in specs if s is not type(None)]
-    return all(isinstance(s, ArraySpec) and s.size for s in specs) and specs[0].dtype.name in _NAMES \
-        and all(s.dtype == specs[0].dtype for s in specs)
 
 
 # -- convolution ---------------------------------------------------------------------------------------------------
@@ -67,8 +35,7 @@ def _convolution(xp, in_specs, out_specs, attrs):
     no_bias = attrs["no_bias"]
 
     def run(x, w, b):
-        return function(tensor(x), tensor(w), None if no_bias else tensor(b), g.stride, g.pad, g.dilate,
-                        g.groups).numpy()
+        return function(x, w, None if no_bias else b, g.stride, g.pad, g.dilate, g.groups)
     return run
 
 
@@ -83,14 +50,18 @@ def _shape_only(like, shape):
     return like.new_empty(1).expand(shape)
 
 
+FEW_CHANNELS = 8        # oneDNN computes the gradient of data with fewer channels as if they were 16
+
+
 @kernel("convolution_data_grad")
 def _data_grad(xp, in_specs, out_specs, attrs):
     if not supported(*in_specs, *out_specs) or attrs["channels_last"]:
         return None
+    if xp.__name__ == "numpy" and attrs["groups"] == 1 and attrs["shape"][1] <= FEW_CHANNELS:
+        return None
 
     def run(dy, w):
-        dy = tensor(dy)
-        return _backward(dy, _shape_only(dy, attrs["shape"]), tensor(w), attrs, (True, False, False))[0].numpy()
+        return _backward(dy, _shape_only(dy, attrs["shape"]), w, attrs, (True, False, False))[0]
     return run
 
 
@@ -100,8 +71,7 @@ def _weight_grad(xp, in_specs, out_specs, attrs):
         return None
 
     def run(dy, x):
-        dy = tensor(dy)
-        return _backward(dy, tensor(x), _shape_only(dy, attrs["shape"]), attrs, (False, True, False))[1].numpy()
+        return _backward(dy, x, _shape_only(dy, attrs["shape"]), attrs, (False, True, False))[1]
     return run
 
 
@@ -123,8 +93,7 @@ def _deconvolution(xp, in_specs, out_specs, attrs):
     no_bias = attrs["no_bias"]
 
     def run(x, w, b):
-        return function(tensor(x), tensor(w), None if no_bias else tensor(b), g.stride, g.pad, extra, g.groups,
-                        g.dilate).numpy()
+        return function(x, w, None if no_bias else b, g.stride, g.pad, extra, g.groups, g.dilate)
     return run
 
 
@@ -155,9 +124,9 @@ def _pooling(xp, in_specs, out_specs, attrs):
     if attrs["pool_type"] == "max":
         if _apart(w):
             return None
-        return lambda x: torch.max_pool2d(tensor(x), w.kernel, w.stride, w.pad).numpy()
+        return lambda x: torch.max_pool2d(x, w.kernel, w.stride, w.pad)
     padded = attrs["count_include_pad"] is not False
-    return lambda x: _aten.avg_pool2d(tensor(x), w.kernel, w.stride, w.pad, False, padded).numpy()
+    return lambda x: _aten.avg_pool2d(x, w.kernel, w.stride, w.pad, False, padded)
 
 
 @kernel("max_pool_grad")
@@ -169,10 +138,8 @@ def _max_pool_grad(xp, in_specs, out_specs, attrs):
         return None
 
     def run(dy, x, y):
-        x = tensor(x)
         where = _aten.max_pool2d_with_indices(x, w.kernel, w.stride, w.pad)[1]
-        return _aten.max_pool2d_with_indices_backward(tensor(dy), x, w.kernel, w.stride, w.pad, [1, 1], False,
-                                                      where).numpy()
+        return _aten.max_pool2d_with_indices_backward(dy, x, w.kernel, w.stride, w.pad, [1, 1], False, where)
     return run
 
 
@@ -190,13 +157,11 @@ def _batch_norm_train(xp, in_specs, out_specs, attrs):
     eps, momentum, fixed = attrs["eps"], attrs["momentum"], attrs["fix_gamma"]
 
     def run(x, gamma, beta, running_mean, running_var):
-        y, mean, inv = torch.native_batch_norm(tensor(x), None if fixed else tensor(gamma), tensor(beta), None, None,
-                                               True, 0.0, eps)
-        mean, inv = mean.numpy(), inv.numpy()
-        variance = xp.maximum(1 / xp.square(inv) - inv.dtype.type(eps), 0)
-        moved = [running * running.dtype.type(momentum) + batch * batch.dtype.type(1 - momentum)
+        y, mean, inv = torch.native_batch_norm(x, None if fixed else gamma, beta, None, None, True, 0.0, eps)
+        variance = (inv.pow(-2) - eps).clamp_(min=0)
+        moved = [torch.add(running * momentum, batch, alpha=1 - momentum)
                  for running, batch in ((running_mean, mean), (running_var, variance))]
-        return (y.numpy(), mean, inv, *moved)
+        return (y, mean, inv, *moved)
     return run
 
 
@@ -207,10 +172,8 @@ def _batch_norm_fixed(xp, in_specs, out_specs, attrs):
     eps, fixed = attrs["eps"], attrs["fix_gamma"]
 
     def run(x, gamma, beta, mean, var):
-        inv = 1 / xp.sqrt(var + var.dtype.type(eps))
-        y = torch.native_batch_norm(tensor(x), None if fixed else tensor(gamma), tensor(beta), tensor(mean),
-                                    tensor(var), False, 0.0, eps)[0]
-        return y.numpy(), mean, inv
+        y = torch.native_batch_norm(x, None if fixed else gamma, beta, mean, var, False, 0.0, eps)[0]
+        return y, mean.clone(), torch.rsqrt(var + eps)
     return run
 
 
@@ -222,9 +185,9 @@ def _batch_norm_grad(xp, in_specs, out_specs, attrs):
 
     def run(dy, x, gamma, mean, inv):
         dx, dg, db = _aten.native_batch_norm_backward(
-            tensor(dy), tensor(x), None if fixed else tensor(gamma), None, None, tensor(mean), tensor(inv), True, 0.0,
+            dy, x, None if fixed else gamma, None, None, mean, inv, True, 0.0,
             (True, True, True))
-        return dx.numpy(), xp.zeros_like(gamma) if fixed else dg.numpy(), db.numpy()
+        return dx, torch.zeros_like(gamma) if fixed else dg, db
     return run
 
 
@@ -237,8 +200,8 @@ def _layer_norm(xp, in_specs, out_specs, attrs):
     eps = 1e-5 if attrs["eps"] is None else attrs["eps"]
 
     def run(x, gamma, beta):
-        y, mean, inv = torch.native_layer_norm(tensor(x), shape[-1:], tensor(gamma), tensor(beta), eps)
-        return y.numpy(), mean.numpy(), xp.reciprocal(inv.numpy())
+        y, mean, inv = torch.native_layer_norm(x, shape[-1:], gamma, beta, eps)
+        return y, mean, torch.reciprocal(inv)
     return run
 
 
@@ -249,10 +212,8 @@ def _layer_norm_grad(xp, in_specs, out_specs, attrs):
         return None
 
     def run(dy, x, gamma, mean, std):
-        gamma = tensor(gamma)
-        results = _aten.native_layer_norm_backward(tensor(dy), tensor(x), shape[-1:], tensor(mean),
-                                                   tensor(xp.reciprocal(std)), gamma, gamma, (True, True, True))
-        return tuple([r.numpy() for r in results])
+        return _aten.native_layer_norm_backward(dy, x, shape[-1:], mean, torch.reciprocal(std), gamma, gamma,
+                                                (True, True, True))
     return run
 
 
@@ -272,22 +233,21 @@ def _log_softmax(xp, in_specs, out_specs, attrs):
 def _softmax_like(function, in_specs, out_specs, attrs):
     if attrs["use_length"] or attrs["temperature"] not in (None, 1) or not supported(in_specs[0], *out_specs):
         return None
-    return lambda x, length: function(tensor(x), attrs["axis"]).numpy()
+    return lambda x, length: function(x, attrs["axis"])
 
 
 @kernel("softmax_grad")
 def _softmax_grad(xp, in_specs, out_specs, attrs):
     if attrs["scale"] != 1 or not supported(*in_specs) or not isinstance(attrs["axis"], int):
         return None
-    return lambda dy, y: _aten._softmax_backward_data(tensor(dy), tensor(y), attrs["axis"], tensor(y).dtype).numpy()
+    return lambda dy, y: _aten._softmax_backward_data(dy, y, attrs["axis"], y.dtype)
 
 
 @kernel("log_softmax_grad")
 def _log_softmax_grad(xp, in_specs, out_specs, attrs):
     if attrs["scale"] != 1 or not supported(*in_specs):
         return None
-    return lambda dy, y: _aten._log_softmax_backward_data(tensor(dy), tensor(y), attrs["axis"],
-                                                          tensor(y).dtype).numpy()
+    return lambda dy, y: _aten._log_softmax_backward_data(dy, y, attrs["axis"], y.dtype)
 
 
 @kernel("embedding_grad")
@@ -297,7 +257,7 @@ def _embedding_grad(xp, in_specs, out_specs, attrs):
     rows = attrs["rows"]
 
     def run(dy, data):
-        index = xp.clip(xp.asarray(data, dtype="int64").reshape(-1), 0, rows - 1)
-        grads = tensor(dy).reshape(index.size, -1)
-        return _aten.embedding_dense_backward(grads, tensor(index), rows, -1, False).numpy()
+        index = data.to(torch.int64).reshape(-1).clamp(0, rows - 1)
+        grads = dy.reshape(index.numel(), -1)
+        return _aten.embedding_dense_backward(grads, index, rows, -1, False)
     return run

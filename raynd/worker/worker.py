@@ -13,7 +13,7 @@ import numpy
 from .. import protocol
 from ..errors import DeviceLostError
 from ..protocol import Failure
-from .prepare import Prepared, ProgramRunner, own, prepare
+from .prepare import Prepared, ProgramRunner, own, prepare, unprepared
 
 
 class Hooks:
@@ -212,9 +212,8 @@ class Worker:
                 for i in call.mutates:
                     wire = ins[i]
                     self.store(wire if type(wire) is int else wire[0], failure)
-        elif code in (protocol.PUT, protocol.PREPARE):
-            if code == protocol.PUT:
-                self.store(command[1], failure)
+        elif code == protocol.PUT:
+            self.store(command[1], failure)
         elif code in (protocol.ALIAS, protocol.RECEIVE):
             self.store(command[2], failure)
         elif code == protocol.CONTRIBUTE:
@@ -246,7 +245,10 @@ class Worker:
     # -- commands ----------------------------------------------------------------------------------------------
 
     def do_prepare(self, code, name, in_specs, out_specs, attrs, into):
-        self.calls[code] = prepare(self.backend, name, in_specs, out_specs, attrs, into)
+        try:
+            self.calls[code] = prepare(self.backend, name, in_specs, out_specs, attrs, into)
+        except Exception as error:
+            self.calls[code] = unprepared(name, out_specs, into, error)
 
     def do_program(self, code, description):
         name, slots, constants, steps, outputs, count, mutates = description

@@ -107,7 +107,7 @@ def _ctc(x, label, times=None, counts=None, use_data_lengths=False, use_label_le
         for path in itertools.product(range(x.shape[2]), repeat=n):
             if [c for c, _ in itertools.groupby(path) if c != blank] == target:
                 total = np.logaddexp(total, sum(x[t, b, c] for t, c in enumerate(path)))
-        losses.append(-total)
+        losses.append(-total if n and np.isfinite(total) else 0)       # 0 for a label that no path gives
     return np.array(losses)
 
 
@@ -115,5 +115,7 @@ row("ctc_loss", ref=_ctc, tol=20, grad=(0,), samples=[
     S(normal(4, 3, 4), np.array([[1, 2], [1, 1], [3, 0]]), None, None),
     S(normal(4, 3, 3), np.array([[0, 1], [1, 1], [-1, -1]]), None, None, blank_label="last"),
     S(normal(4, 3, 4), np.array([[1, 2, 3], [1, 3, 0], [2, 2, 2]], "float32"), np.array([4, 2, 3]), np.array([3, 2, 1]),
-      use_data_lengths=True, use_label_lengths=True)])
+      use_data_lengths=True, use_label_lengths=True),
+    S(normal(4, 4, 4), np.array([[1, 1, 1], [2, 2, 3], [1, 0, 0], [0, 0, 0]], "int32"), np.array([4, 3, 0, 0]), None,
+      use_data_lengths=True)])
 exempt("ctc_grad", "ctc_loss")

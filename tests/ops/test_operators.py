@@ -71,11 +71,11 @@ def tuple_of(result):
 
 
 def run(op, sample, inputs):
-    """The outputs of a call, as a tuple of arrays."""
+    """The outputs of a call, as a tuple of arrays; without a workspace, which need not be one."""
     random.seed(11)
     with autograd.train_mode() if sample.train else autograd.predict_mode():
-        result = function_of(op)(*inputs, **sample.attrs)
-    return tuple_of(result)
+        result = tuple_of(function_of(op)(*inputs, **sample.attrs))
+    return result[:-1] if op.workspace else result
 
 
 def close(actual, expected, dtype, factor, what):
