@@ -83,11 +83,13 @@ def kernels() -> Check:
         wanted = config.kernels()
     except ArgumentError as error:
         return Check("kernels", FAIL, str(error), "unset RAYND_KERNELS")
-    found = ["reference (numpy)"] + (["torch"] if version("torch") else [])
-    if wanted == "torch" and not version("torch"):
+    torch = version("torch")
+    if wanted == "torch" and not torch:
         return Check("kernels", FAIL, "RAYND_KERNELS=torch, but torch is not installed",
                      "python -m pip install torch, or unset RAYND_KERNELS")
-    return Check("kernels", OK, f"{', '.join(found)}; RAYND_KERNELS={wanted}")
+    used = f"torch {torch} (the reference kernels where it has none)" if torch and wanted != "reference" else \
+        "the reference kernels (numpy)"
+    return Check("kernels", OK, f"{used}; RAYND_KERNELS={wanted}")
 
 
 # -- the system --------------------------------------------------------------------------------------------------------

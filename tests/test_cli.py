@@ -267,11 +267,19 @@ def test_missing_packages():
     assert diagnosis.package("numpy", True, "x").status == "ok"
 
 
-def test_kernel_setting_is_checked(monkeypatch):
-    monkeypatch.setenv("RAYND_KERNELS", "reference")
-    assert diagnosis.kernels().status == "ok"
-    monkeypatch.setenv("RAYND_KERNELS", "magic")
-    assert diagnosis.kernels().status == "FAIL"
+@pytest.mark.parametrize("setting, torch, status, detail", [
+    ("reference", "2.0", "ok", "the reference kernels (numpy); RAYND_KERNELS=reference"),
+    ("auto", None, "ok", "the reference kernels (numpy); RAYND_KERNELS=auto"),
+    ("auto", "2.0", "ok", "torch 2.0 (the reference kernels where it has none); RAYND_KERNELS=auto"),
+    ("torch", "2.0", "ok", "torch 2.0 (the reference kernels where it has none); RAYND_KERNELS=torch"),
+    ("torch", None, "FAIL", "RAYND_KERNELS=torch, but torch is not installed"),
+    ("magic", "2.0", "FAIL", "RAYND_KERNELS must be 'reference', 'torch' or 'auto', not 'magic'"),
+])
+def test_the_kernels_in_use_are_named(monkeypatch, setting, torch, status, detail):
+    monkeypatch.setenv("RAYND_KERNELS", setting)
+    monkeypatch.setattr(diagnosis, "version", lambda distribution: torch)
+    check = diagnosis.kernels()
+    assert (check.status, check.detail) == (status, detail)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memfd is Linux's")
