@@ -155,6 +155,30 @@ def test_labels_outside_an_embedding_are_clipped_as_in_mxnet():
     numpy.testing.assert_array_equal(y.asnumpy(), weight.asnumpy()[[0, 2]])
 
 
+@pytest.mark.parametrize("shape, channels", [((1, 0, 1), 1), ((2, 3, 0), 3), ((0, 3, 4), 3), ((2, 0, 3), 5)])
+def test_instance_norm_of_nothing(shape, channels):
+    arrays = [mx.np.zeros(shape), mx.np.ones(channels), mx.np.ones(channels)]
+    for a in arrays:
+        a.attach_grad()
+    with autograd.record():
+        y = npx.instance_norm(*arrays)
+    y.backward()
+    assert y.shape == shape and all((a.grad.asnumpy() == 0).all() and a.grad.shape == a.shape for a in arrays)
+
+
+def test_ctc_ignores_what_stands_after_the_end():
+    data = numpy.random.default_rng(5).standard_normal((6, 2, 4)).astype("float32")
+    data[4:, 1] = numpy.nan
+    x, lengths = mx.np.array(data), mx.np.array([6, 4])
+    x.attach_grad()
+    with autograd.record():
+        loss = npx.ctc_loss(x, mx.np.array([[1, 2], [3, 0]]), lengths, use_data_lengths=True)
+    loss.backward()
+    grad = x.grad.asnumpy()
+    assert numpy.isfinite(loss.asnumpy()).all() and numpy.isfinite(grad).all() and (grad[4:, 1] == 0).all()
+    assert (abs(grad[:4, 1]) > 0).any()
+
+
 def test_a_batch_of_no_samples_gives_zero_gradients():
     w, b = array(4, 2, 3, 3), mx.np.zeros(4)
     for p in (w, b):
@@ -168,16 +192,20 @@ def test_a_batch_of_no_samples_gives_zero_gradients():
 # -- kernels -------------------------------------------------------------------------------------------------------
 
 
-def test_convolution_in_chunks_and_on_threads_is_the_same(monkeypatch):
-    from raynd.ops import convolution_kernels as kernels, parallel
-    x, w = (numpy.random.default_rng(1).standard_normal(s) for s in ((7, 3, 9, 8), (4, 3, 3, 3)))
-    dy = numpy.random.default_rng(2).standard_normal((7, 4, 5, 4))
-    geometry = (2, 2), (1, 1), (1, 1), 1
+@pytest.mark.parametrize("kernel, out, groups", [((3, 3), (5, 4), 1), ((3, 3), (5, 4), 2), ((7, 6), (3, 3), 2),
+                                                 ((3, 3), (5, 4), 4)])
+def test_convolution_in_chunks_and_on_threads_is_the_same(monkeypatch, kernel, out, groups):
+    from raynd.ops import convolution_kernels as kernels, convolution_windows as windows, parallel
+    x, w = (numpy.random.default_rng(1).standard_normal(s) for s in ((7, 4, 9, 8), (4, 4 // groups, *kernel)))
+    dy = numpy.random.default_rng(2).standard_normal((7, 4, *out))
+    geometry = (2, 2), (1, 1), (1, 1), groups
+    assert windows.fewer_positions(out, kernel) == (kernel == (7, 6))
 
     def run():
         return (kernels.conv(numpy, x, w, *geometry), kernels.conv_data_grad(numpy, dy, w, (9, 8), *geometry),
-                kernels.conv_weight_grad(numpy, dy, x, (3, 3), *geometry))
+                kernels.conv_weight_grad(numpy, dy, x, kernel, *geometry))
     whole = run()
+    monkeypatch.setattr(windows, "BLOCK_BYTES", 1)
     for count in (1, 3):
         for channels in (0, 24):
             monkeypatch.setitem(parallel._state, "threads", count)

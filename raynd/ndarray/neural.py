@@ -145,7 +145,7 @@ def instance_norm(data, gamma, beta, eps=0.001, out=None, **kwargs):
     need_array(data, "instance_norm")
     if data.ndim < 3:
         raise ShapeError(f"instance_norm: data needs at least 3 axes, not shape {data.shape}")
-    return give(run("group_norm", (data, gamma, beta), num_groups=data.shape[1], eps=float(eps))[0], out)
+    return give(run("group_norm", (data, gamma, beta), num_groups=max(data.shape[1], 1), eps=float(eps))[0], out)
 
 
 def sync_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,

@@ -6,6 +6,7 @@ products ``w[:, :, i, j] @ plane[:, offset:offset + length]`` whose operands are
 products also compute positions that straddle two rows; these few are dropped at the end. A stride s > 1 splits the
 planes into s phases per axis, each with stride 1. When there are too few input channels for an efficient product, the
 taps are copied below each other (im2col, in the same flat layout, so by long contiguous copies) and one product does.
+Groups are an axis of the products; groups of one channel each (a depthwise convolution) are multiplied element-wise.
 
 The gradients have the same form: that of the data reads shifted planes of dy, and that of the weights multiplies dy
 planes with shifted planes of x. Work proceeds in chunks of samples that fit the cache, and buffers are bounded by that.
@@ -15,16 +16,17 @@ from __future__ import annotations
 import itertools
 import math
 
+from . import convolution_windows as windows
 from .parallel import run_chunks
 
 CHUNK_BYTES = 1 << 20               # working set of a chunk: about half of a core's second-level cache
 SMALL_CHANNELS = 24                 # up to this many channels summed over, the taps are stacked
 
 
-def stacks(summed, kept, taps):
+def stacks(summed, kept, taps, groups):
     """Whether to copy the taps below each other: when a tap's product sums over few channels, unless there are so few
     outputs that adding up the products costs less than the copies."""
-    return taps > 1 and summed <= min(SMALL_CHANNELS, 4 * kept)
+    return taps > 1 and summed <= min(SMALL_CHANNELS, 4 * kept) and not (groups > 1 and summed == kept == 1)
 
 
 class Plan:
@@ -54,6 +56,17 @@ def _chunks(batch, per_sample, itemsize):
     step = max(1, CHUNK_BYTES // max(per_sample * itemsize, 1))
     for start in range(0, batch, step):
         yield start, min(start + step, batch)
+
+
+def _blocks(groups, per_group, itemsize):
+    """(slices of the groups that are worked on together, the longest of them): so many that a sample of them fits."""
+    size = max(1, min(groups, CHUNK_BYTES // max(per_group * itemsize, 1)))
+    return [slice(g, min(g + size, groups)) for g in range(0, groups, size)], size
+
+
+def _product(xp, a, b, out):
+    """The matrix product; element-wise where a matrix of ``a`` is one number."""
+    return xp.multiply(a, b, out=out) if a.shape[-2:] == (1, 1) else xp.matmul(a, b, out=out)
 
 
 class _Reader:
@@ -93,23 +106,24 @@ class _Reader:
             planes[(slice(None), i, slice(None), *target)] = x[(slice(None), slice(None), *source)]
         return self.buffer[:x.shape[0]]
 
-    def read(self, planes, tap, channels):
-        """The (samples, channels, length) view that holds a tap of every output position."""
+    def read(self, planes, tap, groups):
+        """The (samples, groups, channels of a group, length) view that holds a tap of every output position."""
         phase, offset = self.taps[tap]
-        return planes[:, phase, channels, offset:offset + self.length]
+        view = planes[:, phase, :, offset:offset + self.length]
+        return view.reshape(view.shape[0], groups, -1, self.length)
 
     def rows(self, flat):
-        """A flat (samples, channels, row_length) array as (samples, channels, *out), a view."""
-        grid = flat.reshape(*flat.shape[:2], self.plan.out[0], *self.sizes[1:])
-        return grid[(slice(None), slice(None), slice(None), *[slice(0, o) for o in self.plan.out[1:]])]
+        """A flat (..., row_length) array as (..., *out), a view."""
+        grid = flat.reshape(*flat.shape[:-1], self.plan.out[0], *self.sizes[1:])
+        return grid[(..., slice(None), *[slice(0, o) for o in self.plan.out[1:]])]
 
-
-def _stack(xp, reader, planes, columns, channels):
-    """Copy the taps below each other: (samples, taps * channels, length)."""
-    c = channels.stop - channels.start
-    for t in range(len(reader.taps)):
-        columns[:planes.shape[0], t * c:(t + 1) * c] = reader.read(planes, t, channels)
-    return columns[:planes.shape[0]]
+    def stack(self, planes, columns, groups, block):
+        """Copy the taps of a block of groups below each other: (samples, groups, taps * channels, length)."""
+        c = columns.shape[2] // len(self.taps)
+        columns = columns[:planes.shape[0], :block.stop - block.start]
+        for t in range(len(self.taps)):
+            columns[:, :, t * c:(t + 1) * c] = self.read(planes, t, groups)[:, block]
+        return columns
 
 
 def _work_dtype(xp, *arrays):
@@ -130,39 +144,43 @@ def conv(xp, x, w, stride, dilate, pad, groups):
     if not x.shape[1] or not math.prod(w.shape[2:]):
         y[...] = 0
         return y
+    if windows.fewer_positions(out, w.shape[2:]):
+        return windows.conv(xp, x, w, out, stride, dilate, pad, groups, dtype)
     plan = Plan(x.shape[2:], w.shape[2:], stride, dilate, pad, out)
     taps = len(plan.tap_phase)
     o, c = w.shape[0] // groups, w.shape[1]
     weights = xp.ascontiguousarray(w.reshape(groups, o, c, taps).transpose(0, 3, 1, 2), dtype)   # (groups, taps, o, c)
-    stacked = stacks(c, o, taps)
+    stacked = stacks(c, o, taps, groups)
     probe = _Reader(xp, plan, 0, 0, dtype)
-    per_sample = len(plan.phases) * x.shape[1] * probe.count + 2 * o * probe.row_length + \
-        (taps * c * probe.length if stacked else 0)
+    per_group = 2 * o * probe.row_length + (taps * c * probe.length if stacked else 0)
+    blocks, together = _blocks(groups, per_group, dtype.itemsize)
+    per_sample = len(plan.phases) * x.shape[1] * probe.count + together * per_group
     bounds = list(_chunks(x.shape[0], per_sample, dtype.itemsize))
     chunk = bounds[0][1]
     if stacked:
         weights = xp.ascontiguousarray(weights.transpose(0, 2, 1, 3)).reshape(groups, o, taps * c)
+    results = y.reshape(y.shape[0], groups, o, *out)
 
     def worker():
         reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
-        total = xp.empty((chunk, o, reader.row_length), dtype)
-        scratch = None if stacked else xp.empty((chunk, o, reader.length), dtype)
-        columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
+        total = xp.empty((chunk, together, o, reader.row_length), dtype)
+        scratch = None if stacked else xp.empty((chunk, together, o, reader.length), dtype)
+        columns = xp.empty((chunk, together, taps * c, reader.length), dtype) if stacked else None
 
         def run(start, stop):
             planes = reader.load(x[start:stop])
-            m = stop - start
-            acc = total[:m, :, :reader.length]
-            for g in range(groups):
-                channels = slice(g * c, (g + 1) * c)
+            for block in blocks:
+                part = slice(0, stop - start), slice(0, block.stop - block.start)
+                acc = total[part][..., :reader.length]
                 if stacked:
-                    xp.matmul(weights[g], _stack(xp, reader, planes, columns, channels), out=acc)
+                    xp.matmul(weights[block], reader.stack(planes, columns, groups, block), out=acc)
                 else:
                     for t in range(taps):
-                        xp.matmul(weights[g, t], reader.read(planes, t, channels), out=scratch[:m] if t else acc)
+                        view = reader.read(planes, t, groups)[:, block]
+                        _product(xp, weights[block, t], view, scratch[part] if t else acc)
                         if t:
-                            acc += scratch[:m]
-                y[start:stop, g * o:(g + 1) * o] = reader.rows(total[:m])
+                            acc += scratch[part]
+                results[start:stop, block] = reader.rows(total[part])
         return run
     run_chunks(xp, bounds, worker)
     return y
@@ -174,33 +192,35 @@ def conv_weight_grad(xp, dy, x, kernel, stride, dilate, pad, groups):
     o, c, taps = dy.shape[1] // groups, x.shape[1] // groups, math.prod(kernel)
     if not dy.size or not x.size or not taps:
         return xp.zeros((dy.shape[1], c, *kernel), dtype)
+    if windows.fewer_positions(dy.shape[2:], kernel):
+        return windows.weight_grad(xp, dy, x, kernel, stride, dilate, pad, groups, dtype)
     plan = Plan(x.shape[2:], kernel, stride, dilate, pad, dy.shape[2:])
-    stacked = stacks(c, o, taps)
+    stacked = stacks(c, o, taps, groups)
     probe = _Reader(xp, plan, 0, 0, dtype)
-    per_sample = len(plan.phases) * x.shape[1] * probe.count + dy.shape[1] * probe.row_length + \
-        (taps * c * probe.length if stacked else 0)
+    per_group = taps * c * probe.length if stacked else 0
+    blocks, together = _blocks(groups, per_group, dtype.itemsize)
+    per_sample = len(plan.phases) * x.shape[1] * probe.count + dy.shape[1] * probe.row_length + together * per_group
     bounds = list(_chunks(x.shape[0], per_sample, dtype.itemsize))
     chunk = bounds[0][1]
+    heads = dy.reshape(dy.shape[0], groups, o, *dy.shape[2:])
 
     def worker():
         reader = _Reader(xp, plan, x.shape[1], chunk, dtype)
-        flat = xp.zeros((chunk, dy.shape[1], reader.row_length), dtype)
-        columns = xp.empty((chunk, taps * c, reader.length), dtype) if stacked else None
+        flat = xp.zeros((chunk, groups, o, reader.row_length), dtype)
+        columns = xp.empty((chunk, together, taps * c, reader.length), dtype) if stacked else None
         total = xp.zeros((groups, taps, o, c) if not stacked else (groups, o, taps * c), dtype)
 
         def run(start, stop):
             planes = reader.load(x[start:stop])
             m = stop - start
-            reader.rows(flat[:m])[...] = dy[start:stop]
-            for g in range(groups):
-                channels = slice(g * c, (g + 1) * c)
-                rows = flat[:m, g * o:(g + 1) * o, :reader.length]
+            reader.rows(flat[:m])[...] = heads[start:stop]
+            for block in blocks:
+                rows = flat[:m, block, :, :reader.length]
                 if stacked:
-                    stack = _stack(xp, reader, planes, columns, channels)
-                    total[g] += xp.matmul(rows, stack.swapaxes(1, 2)).sum(axis=0)
+                    total[block] += _summed(xp, rows, reader.stack(planes, columns, groups, block))
                 else:
                     for t in range(taps):
-                        total[g, t] += xp.matmul(rows, reader.read(planes, t, channels).swapaxes(1, 2)).sum(axis=0)
+                        total[block, t] += _summed(xp, rows, reader.read(planes, t, groups)[:, block])
         run.total = total
         return run
     total = sum(run.total for run in run_chunks(xp, bounds, worker))
@@ -209,6 +229,13 @@ def conv_weight_grad(xp, dy, x, kernel, stride, dilate, pad, groups):
     result = xp.empty((groups, o, c, taps), dtype)
     result[...] = total.transpose(0, 2, 3, 1)
     return result.reshape(dy.shape[1], c, *kernel).copy()
+
+
+def _summed(xp, a, b):
+    """``a`` (samples, groups, o, length), ``b`` (samples, groups, c, length): a b^T (groups, o, c), summed."""
+    if a.shape[2] == b.shape[2] == 1:
+        return xp.einsum("mgl,mgl->g", a[:, :, 0], b[:, :, 0])[:, None, None]
+    return xp.matmul(a, b.swapaxes(2, 3)).sum(axis=0)
 
 
 def conv_data_grad(xp, dy, w, sizes, stride, dilate, pad, groups):
@@ -222,6 +249,8 @@ def conv_data_grad(xp, dy, w, sizes, stride, dilate, pad, groups):
     if not dy.size or not taps:
         dx[...] = 0
         return dx
+    if windows.fewer_positions(dy.shape[2:], w.shape[2:]):
+        return windows.data_grad(xp, dy, w, sizes, stride, dilate, pad, groups, dtype)
     plan = Plan(sizes, w.shape[2:], stride, dilate, pad, dy.shape[2:])
     # planes of dy with zeros around them, so that reading them shifted backwards gives zeros outside
     rows = [n + m for n, m in zip(plan.out, plan.reach)]           # a phase plane of dx
@@ -232,47 +261,50 @@ def conv_data_grad(xp, dy, w, sizes, stride, dilate, pad, groups):
     size = max(length + max(offsets), front + length)
     members = [[t for t in range(taps) if plan.tap_phase[t] == p] for p in range(len(plan.phases))]
     weights = xp.ascontiguousarray(w.reshape(groups, o, c, taps).transpose(0, 3, 2, 1), dtype)   # (groups, taps, c, o)
-    stacked = stacks(o, c, taps)
+    stacked = stacks(o, c, taps, groups)
     most = max(len(m) for m in members)
-    per_sample = dy.shape[1] * size + 2 * c * length + (most * o * length if stacked else 0)
+    per_group = 2 * c * length + (most * o * length if stacked else 0)
+    blocks, together = _blocks(groups, per_group, dtype.itemsize)
+    per_sample = dy.shape[1] * size + together * per_group
     bounds = list(_chunks(dy.shape[0], per_sample, dtype.itemsize))
     chunk = bounds[0][1]
     if stacked:
         joined = [xp.ascontiguousarray(weights[:, m].transpose(0, 2, 1, 3)).reshape(groups, c, len(m) * o)
                   for m in members]
+    heads = dy.reshape(dy.shape[0], groups, o, *dy.shape[2:])
+    results = dx.reshape(dx.shape[0], groups, c, *sizes)
     covers, places = _dx_places(plan, sizes, rows)
     if not covers:
         dx[...] = 0
 
     def worker():
-        buffer = xp.zeros((chunk, dy.shape[1], size), dtype)
-        grid = buffer[:, :, front:front + length].reshape(chunk, dy.shape[1], *rows)
-        inside = grid[(slice(None), slice(None), *[slice(0, n) for n in plan.out])]
-        total = xp.empty((chunk, c, length), dtype)
-        scratch = None if stacked else xp.empty((chunk, c, length), dtype)
-        columns = xp.empty((chunk, most * o, length), dtype) if stacked else None
+        buffer = xp.zeros((chunk, groups, o, size), dtype)
+        grid = buffer[..., front:front + length].reshape(chunk, groups, o, *rows)
+        inside = grid[(..., *[slice(0, n) for n in plan.out])]
+        total = xp.empty((chunk, together, c, length), dtype)
+        scratch = None if stacked else xp.empty((chunk, together, c, length), dtype)
+        columns = xp.empty((chunk, together, most * o, length), dtype) if stacked else None
 
         def run(start, stop):
             m = stop - start
-            inside[:m] = dy[start:stop]
-            for g in range(groups):
-                channels = slice(g * o, (g + 1) * o)
-                for p, group in enumerate(members):
-                    acc = total[:m]
-                    if stacked:
-                        part = columns[:m, :len(group) * o]
-                        for i, t in enumerate(group):
-                            part[:, i * o:(i + 1) * o] = buffer[:m, channels, offsets[t]:offsets[t] + length]
-                        xp.matmul(joined[p][g], part, out=acc)
-                    else:
-                        for i, t in enumerate(group):
-                            xp.matmul(weights[g, t], buffer[:m, channels, offsets[t]:offsets[t] + length],
-                                      out=scratch[:m] if i else acc)
-                            if i:
-                                acc += scratch[:m]
-                    source, target = places[p]
-                    dx[(slice(start, stop), slice(g * c, (g + 1) * c), *target)] = \
-                        acc.reshape(m, c, *rows)[(slice(None), slice(None), *source)]
+            inside[:m] = heads[start:stop]
+            for block, (p, group) in itertools.product(blocks, enumerate(members)):
+                part = slice(0, m), slice(0, block.stop - block.start)
+                acc = total[part]
+                if stacked:
+                    stack = columns[part][:, :, :len(group) * o]
+                    for i, t in enumerate(group):
+                        stack[:, :, i * o:(i + 1) * o] = buffer[:m, block, :, offsets[t]:offsets[t] + length]
+                    xp.matmul(joined[p][block], stack, out=acc)
+                else:
+                    for i, t in enumerate(group):
+                        _product(xp, weights[block, t], buffer[:m, block, :, offsets[t]:offsets[t] + length],
+                                 scratch[part] if i else acc)
+                        if i:
+                            acc += scratch[part]
+                source, target = places[p]
+                results[(slice(start, stop), block, slice(None), *target)] = \
+                    acc.reshape(*acc.shape[:3], *rows)[(..., *source)]
         return run
     run_chunks(xp, bounds, worker)
     return dx

@@ -323,7 +323,7 @@ def _infer_group_norm(data, gamma, beta, num_groups, eps, output_mean_var):
     if num_groups < 1 or data.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {data.shape[1]} channels do not divide into {num_groups} groups")
     for name, p in (("gamma", gamma), ("beta", beta)):
-        if p.shape != data.shape[1:2]:
+        if p.shape != data.shape[1:2] and data.shape[1]:         # without channels MXNet takes any gamma and beta
             raise ShapeError(f"group_norm: {name} has shape {p.shape}, data of shape {data.shape} has "
                              f"{data.shape[1]} channels")
     kept = _statistics_spec(data, (data.shape[0], num_groups))
@@ -335,6 +335,8 @@ def _group_norm(xp, data, gamma, beta, num_groups, eps, output_mean_var):
     (Wu and He 2018). Also gives mean and standard deviation of the groups if ``output_mean_var``."""
     x = wide(xp, data)
     y = xp.empty(x.shape, x.dtype)
+    if not x.size:
+        return y, xp.zeros((x.shape[0], num_groups), x.dtype), xp.zeros((x.shape[0], num_groups), x.dtype)
     groups = (x.shape[0], num_groups, math.prod(x.shape[1:]) // num_groups)
     xg, yg = x.reshape(groups), y.reshape(groups)
     n = x.dtype.type(max(groups[2], 1))
@@ -353,6 +355,8 @@ def _group_norm_vjp(F, dy, x, y, num_groups, eps, output_mean_var):
     dy, (data, gamma, _) = dy[0], x
     if dy is None:
         return None, None, None
+    if 0 in data.shape:
+        return F.zeros_like(data), F.zeros_like(gamma), F.zeros_like(gamma)
     groups = (data.shape[0], num_groups, math.prod(data.shape[1:]) // num_groups)
 
     def grouped(a):

@@ -48,5 +48,7 @@ def _grad(xp, in_specs, out_specs, attrs):
         inputs, blank, possible = problem(*arrays)
         losses, alphas = _aten._ctc_loss(*inputs, blank)
         grad = _aten._ctc_loss_backward(torch.where(possible, dy, 0), *inputs, losses, alphas, blank, True)
-        return _aten._log_softmax_backward_data(grad, inputs[0], 2, dy.dtype)
+        grad = _aten._log_softmax_backward_data(grad, inputs[0], 2, dy.dtype)
+        used = torch.arange(grad.shape[0], device=grad.device)[:, None] < inputs[2]      # nothing else may be a number
+        return torch.where((used & possible)[:, :, None], grad, 0)
     return run
