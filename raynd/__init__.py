@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import importlib
 
-from .ops import registry as _registry
+from .ops import registry as _operators
 
-_registry.load_all()
+_operators.load_all()
 
 __version__ = "0.1.0"
 
@@ -21,7 +21,7 @@ _MODULES = {
     "base": "base", "util": "util", "runtime": "runtime", "test_utils": "test_utils", "errors": "errors",
     "error": "errors", "metric": "gluon.metric", "memory": "memory",
     "dlpack": "dlpack", "operator": "operator", "name": "name", "attribute": "attribute",
-    "contrib": "contrib",
+    "contrib": "contrib", "registry": "registry",
 }
 _NAMES = {
     "Device": "device", "Context": "device", "cpu": "device", "gpu": "device", "cpu_pinned": "device",

@@ -13,6 +13,7 @@ import re
 import numpy
 
 from .errors import ArgumentError, MXNetError, ShapeError
+from .registry import get_alias_func, get_create_func, get_register_func
 
 
 class InitDesc(str):
@@ -24,42 +25,6 @@ class InitDesc(str):
         self.attrs = attrs or {}
         self.global_init = global_init
         return self
-
-
-_REGISTRY: dict[str, type] = {}
-
-
-def register(klass):
-    """Class decorator: make an initializer known by its class's name in lower case."""
-    _REGISTRY[klass.__name__.lower()] = klass
-    return klass
-
-
-def alias(*names):
-    """Class decorator: make an initializer known by further names."""
-    def add(klass):
-        for name in names:
-            _REGISTRY[name.lower()] = klass
-        return klass
-    return add
-
-
-def create(init, **kwargs):
-    """An initializer from itself, its name ('xavier'), or the JSON text that :meth:`Initializer.dumps` gives."""
-    if callable(init) and not isinstance(init, type):
-        return init
-    if isinstance(init, type) and issubclass(init, Initializer):
-        return init(**kwargs)
-    if not isinstance(init, str):
-        raise ArgumentError(f"an initializer or its name is needed, not {init!r}")
-    if init.startswith("["):
-        name, kwargs = json.loads(init)
-    else:
-        name = init
-    try:
-        return _REGISTRY[name.lower()](**kwargs)
-    except KeyError:
-        raise ShapeError(f"there is no initializer {name!r}; known are {', '.join(sorted(_REGISTRY))}") from None
 
 
 def _random(array):
@@ -138,6 +103,19 @@ class Initializer:
 _BY_NAME = (("weight", "weight"), ("bias", "bias"), ("gamma", "gamma"), ("beta", "beta"), ("min", "zero"),
             ("max", "one"), ("running_mean", "zero"), ("moving_mean", "zero"), ("running_var", "one"),
             ("moving_var", "one"), ("moving_inv_var", "zero"), ("moving_avg", "zero"))
+
+
+register = get_register_func(Initializer, "initializer")
+alias = get_alias_func(Initializer, "initializer")
+_create = get_create_func(Initializer, "initializer")
+
+
+def create(init, **kwargs):
+    """An initializer from itself or another callable, its class, its name ('xavier'), or the JSON text that
+    :meth:`Initializer.dumps` gives."""
+    if callable(init) and not isinstance(init, type):
+        return init
+    return _create(init, **kwargs)
 
 
 @alias("zeros")
@@ -298,7 +276,6 @@ class LSTMBias(Initializer):
         arr[:] = values
 
 
-@register
 class Load:
     """Values from a dictionary, or the file of one, by parameter name; ``default_init`` for names not in it."""
 
@@ -327,7 +304,6 @@ class Load:
             logging.info("Initialized %s by %s", name, "loading" if name in self.param else "default")
 
 
-@register
 class Mixed:
     """The first initializer whose regular expression matches the parameter's name."""
 

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "raynd"
 # A module imports only from its own layer and from those above it in this list. A package stands for its modules.
 LAYERS = [
     {"errors", "config"},
-    {"device", "spec", "base"},
+    {"device", "spec", "base", "registry"},
     {"protocol"},
     {"ops"},
     {"worker"},

@@ -12,49 +12,14 @@ import numpy
 from .. import autograd, numpy as mxnp, numpy_extension as npx
 from ..base import numeric_types, string_types
 from ..dispatch import F, Proxy
-from ..errors import ArgumentError, ShapeError
+from ..errors import ShapeError
 from ..ndarray.array import from_numpy
+from ..registry import get_alias_func, get_create_func, get_register_func
 
 __all__ = ["EvalMetric", "CompositeEvalMetric", "Accuracy", "TopKAccuracy", "F1", "Fbeta", "BinaryAccuracy", "MCC",
            "MAE", "MSE", "RMSE", "MeanPairwiseDistance", "MeanCosineSimilarity", "CrossEntropy", "Perplexity",
            "PearsonCorrelation", "PCC", "Loss", "Torch", "CustomMetric", "np", "create", "register", "alias",
            "check_label_shapes", "predict_with_threshold", "one_hot", "numeric_types", "string_types"]
-
-_REGISTRY: dict[str, type] = {}
-
-
-def register(klass):
-    """Class decorator: make a metric known by its class's name in lower case."""
-    _REGISTRY[klass.__name__.lower()] = klass
-    return klass
-
-
-def alias(*names):
-    """Class decorator: make a metric known by further names."""
-    def add(klass):
-        for name in names:
-            _REGISTRY[name.lower()] = klass
-        return klass
-    return add
-
-
-def create(metric, *args, **kwargs):
-    """A metric from itself, its name, a function ``f(label, pred)``, or a list of these."""
-    if isinstance(metric, EvalMetric):
-        return metric
-    if isinstance(metric, (list, tuple)):
-        return CompositeEvalMetric([create(m, *args, **kwargs) for m in metric])
-    if isinstance(metric, type) and issubclass(metric, EvalMetric):
-        return metric(*args, **kwargs)
-    if callable(metric):
-        return CustomMetric(metric, *args, **kwargs)
-    if not isinstance(metric, str):
-        raise ArgumentError(f"a metric, its name or a function is needed, not {metric!r}")
-    try:
-        return _REGISTRY[metric.lower()](*args, **kwargs)
-    except KeyError:
-        raise ShapeError(f"there is no metric {metric!r}; known are {', '.join(sorted(_REGISTRY))}") from None
-
 
 def check_label_shapes(labels, preds, wrap=False, shape=False):
     """Raise ValueError unless labels and predictions have one length (``shape``: one shape). ``wrap``: single arrays
@@ -157,6 +122,20 @@ class EvalMetric:
         name = name if isinstance(name, list) else [name]
         value = value if isinstance(value, list) else [value]
         return list(zip(name, value))
+
+
+register = get_register_func(EvalMetric, "metric")
+alias = get_alias_func(EvalMetric, "metric")
+_create = get_create_func(EvalMetric, "metric")
+
+
+def create(metric, *args, **kwargs):
+    """A metric from itself, its class, its name, a function ``f(label, pred)``, or a list of these."""
+    if isinstance(metric, (list, tuple)):
+        return CompositeEvalMetric([create(m, *args, **kwargs) for m in metric])
+    if callable(metric) and not isinstance(metric, type):
+        return CustomMetric(metric, *args, **kwargs)
+    return _create(metric, *args, **kwargs)
 
 
 @alias("composite")

@@ -87,8 +87,30 @@ def spread(value, targets):
         assign(target, x if x.device == target.device else copy_to(x, target.device))
 
 
+class OneProcess(KVStoreBase):
+    """What stores have in common that one driver runs for all devices."""
+    has_optimizer = False
+
+    @classmethod
+    def is_capable(cls, capability):
+        """Whether the store can do more than sums: 'optimizer', to run one."""
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return cls.has_optimizer
+        raise ShapeError(f"Unknown capability: {capability}")
+
+    @property
+    def rank(self):
+        """0: there is one driver."""
+        return 0
+
+    @property
+    def num_workers(self):
+        """1: there is one driver."""
+        return 1
+
+
 @KVStoreBase.register
-class TestStore(KVStoreBase):
+class TestStore(OneProcess):
     """A store that only adds, for tests of stores of one's own."""
 
     def broadcast(self, key, value, out, priority=0):
@@ -99,20 +121,6 @@ class TestStore(KVStoreBase):
         total = summed(values)
         spread(total, values if out is None else as_list(out))
 
-    @staticmethod
-    def is_capable(capability):
-        if capability.lower() == KVStoreBase.OPTIMIZER:
-            return False
-        raise ShapeError(f"Unknown capability: {capability}")
-
     @property
     def type(self):
         return "teststore"
-
-    @property
-    def rank(self):
-        return 0
-
-    @property
-    def num_workers(self):
-        return 1

@@ -6,7 +6,7 @@ import pickle
 from .. import autograd
 from ..dispatch import F, Proxy
 from ..errors import ArgumentError, MXNetError, ShapeError
-from .base import KVStoreBase, as_list, spread, summed
+from .base import KVStoreBase, OneProcess, as_list, spread, summed
 from .collective import all_reduce
 
 _LOCAL = ("local", "device", "nccl", "local_allreduce_cpu", "local_allreduce_device", "local_update_cpu")
@@ -30,9 +30,10 @@ def _same_kind(known, keys):
 
 
 @KVStoreBase.register
-class KVStore(KVStoreBase):
+class KVStore(OneProcess):
     """Arrays by key. ``push`` sums over devices into the stored value (or gives the sum to the updater); ``pull`` reads
     it. 'local', 'device' and 'nccl' all mean an all-reduce between the devices of this run, over however many nodes."""
+    has_optimizer = True
 
     def __init__(self, name="local"):
         self._type = name
@@ -151,27 +152,10 @@ class KVStore(KVStoreBase):
 
     # -- the process -------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def is_capable(capability):
-        """Whether the store can do more than sums: it can run an optimizer."""
-        if capability.lower() == KVStoreBase.OPTIMIZER:
-            return True
-        raise ShapeError(f"Unknown capability: {capability}")
-
     @property
     def type(self):
         """The name it was made with."""
         return self._type
-
-    @property
-    def rank(self):
-        """0: one driver runs all devices."""
-        return 0
-
-    @property
-    def num_workers(self):
-        """1: one driver runs all devices."""
-        return 1
 
     def barrier(self):
         """Wait for the other workers: there are none."""

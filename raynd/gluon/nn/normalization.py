@@ -18,6 +18,13 @@ class _Norm(HybridBlock):
                               init=beta_initializer, allow_deferred_init=True,
                               differentiable=center or differentiable)
 
+    def _set_axis(self, axis, epsilon, center, scale, in_channels, gamma_initializer, beta_initializer):
+        """For layers whose channels lie on any axis."""
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis = self._channel_axis = axis
+        self._epsilon = epsilon
+        self._set(in_channels, scale, center, gamma_initializer, beta_initializer)
+
     _channel_axis = 1
 
     def infer_shape(self, x, *args):
@@ -74,10 +81,7 @@ class InstanceNorm(_Norm):
     def __init__(self, axis=1, epsilon=1e-5, center=True, scale=False, beta_initializer="zeros",
                  gamma_initializer="ones", in_channels=0, prefix=None, params=None):
         super().__init__(prefix, params)
-        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
-        self._axis = self._channel_axis = axis
-        self._epsilon = epsilon
-        self._set(in_channels, scale, center, gamma_initializer, beta_initializer)
+        self._set_axis(axis, epsilon, center, scale, in_channels, gamma_initializer, beta_initializer)
 
     def forward(self, x):
         device = x.device
@@ -94,10 +98,7 @@ class LayerNorm(_Norm):
     def __init__(self, axis=-1, epsilon=1e-5, center=True, scale=True, beta_initializer="zeros",
                  gamma_initializer="ones", in_channels=0, prefix=None, params=None):
         super().__init__(prefix, params)
-        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
-        self._axis = self._channel_axis = axis
-        self._epsilon = epsilon
-        self._set(in_channels, scale, center, gamma_initializer, beta_initializer)
+        self._set_axis(axis, epsilon, center, scale, in_channels, gamma_initializer, beta_initializer)
 
     def forward(self, x):
         device = x.device
