@@ -86,6 +86,7 @@ def _fill():
     space.update(_neural.ND_FUNCTIONS)
     space.update(_optimizers.FUNCTIONS)
     space.update(_sampling.ND_FUNCTIONS)
+    space.update(_contrib.ND_FUNCTIONS)
     groups["contrib"].update(_sampling.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_optimizers.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_neural.CONTRIB_FUNCTIONS)

@@ -7,7 +7,9 @@ from ..dispatch import F
 from ..random import draw
 from ..spec import as_shape
 from .array import NDArray
-from .legacy import at_least_1d, coded_shape, give
+from .legacy import at_least_1d, coded_shape, give, need_array
+from .neural import run
+from .operators import reshape_target
 from .random import uniform
 
 
@@ -80,6 +82,14 @@ def getnnz(data, axis=None, out=None, name=None):
     return give(at_least_1d(result), out)
 
 
+def quantized_reshape(data, min_data, max_data, shape=(), reverse=False, target_shape=(), keep_highest=False, out=None,
+                      name=None):
+    """A copy of quantized data in another shape, given in the codes of ``nd.reshape``, and its range: (integers, low,
+    high)."""
+    new = reshape_target(need_array(data, "quantized_reshape").shape, shape, reverse, target_shape, keep_highest)
+    return run("quantized_reshape", (data, min_data, max_data), out, newshape=new)
+
+
 def _region(x, begin, end, step):
     step = step or (None,) * len(begin)
     return tuple(slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True))
@@ -100,7 +110,8 @@ def slice_assign_scalar(data, scalar=0, begin=(), end=(), step=(), out=None, nam
 
 
 FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform, quadratic,
-                                     div_sqrt_dim, dynamic_reshape, allclose, getnnz)}
+                                     div_sqrt_dim, dynamic_reshape, allclose, getnnz, quantized_reshape)}
+ND_FUNCTIONS = {"quantized_reshape": quantized_reshape}
 INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian, "_slice_assign": slice_assign,
             "_crop_assign": slice_assign, "_slice_assign_scalar": slice_assign_scalar,
             "_crop_assign_scalar": slice_assign_scalar}

@@ -245,12 +245,17 @@ def cumsum(a, axis=None, dtype=None, out=None, name=None):
 def reshape(data, shape=(), reverse=False, target_shape=(), keep_highest=False, out=None, name=None):
     """A copy in another shape, which may hold the codes 0, -1, -2, -3 and -4 (see ``NDArray.reshape``)."""
     need_array(data, "reshape")
+    return give(F.reshape(data, newshape=reshape_target(data.shape, shape, reverse, target_shape, keep_highest)), out)
+
+
+def reshape_target(old, shape, reverse, target_shape, keep_highest):
+    """The shape that the arguments of :func:`reshape` make of the shape ``old``."""
     if not shape and target_shape:
         shape = tuple(target_shape)
         if keep_highest:
-            shape = (data.shape[0], *shape[1:])
+            shape = (old[0], *shape[1:])
         shape = tuple(-1 if n == 0 else n for n in shape)
-    return give(F.reshape(data, newshape=coded_shape(data.shape, shape, reverse)), out)
+    return coded_shape(old, shape, reverse)
 
 
 @public
