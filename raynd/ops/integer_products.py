@@ -1,8 +1,8 @@
 """Matrix products and convolutions of 8-bit integers, exact, on the units that multiply floats.
 
-NumPy multiplies integer matrices one element at a time, BLAS float32 ones fifty times as fast. A float32 holds every
-integer up to 2**24, and so does a sum whose terms' absolute values add up to no more: 1024 products of int8 with int8,
-514 of uint8 with int8. Longer sums are taken in blocks of so many terms, which are added as int32.
+NumPy multiplies integer matrices one element at a time, BLAS float32 ones a hundred times as fast. A float32 holds
+every integer up to 2**24, so a sum whose terms' absolute values add up to no more is exact: 1024 products of int8 with
+int8, 514 of uint8 with int8. Longer sums are taken in blocks of so many terms, which are added as int32.
 """
 from __future__ import annotations
 
