@@ -19,8 +19,9 @@ os.environ["RAYND_MODE"] = "local"
 STUBS = {                          # namespace -> (module, stub file)
     "np": ("raynd.numpy", "raynd/numpy/__init__.pyi"),
     "npx": ("raynd.numpy_extension", "raynd/numpy_extension/__init__.pyi"),
+    "image": ("raynd.numpy_extension.image", "raynd/numpy_extension/image.pyi"),
 }
-NAMESPACES = ("np", "linalg", "random", "npx", "nd", "method")
+NAMESPACES = ("np", "linalg", "random", "image", "npx", "nd", "method")
 
 
 def records():

@@ -87,6 +87,7 @@ def _fill():
     space.update(_optimizers.FUNCTIONS)
     space.update(_sampling.ND_FUNCTIONS)
     space.update(_contrib.ND_FUNCTIONS)
+    groups["image"].update(_export("image", f"{__name__}.image"))
     groups["contrib"].update(_sampling.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_optimizers.CONTRIB_FUNCTIONS)
     groups["contrib"].update(_neural.CONTRIB_FUNCTIONS)

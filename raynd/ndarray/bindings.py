@@ -163,11 +163,11 @@ _NUMBERS = frozenset((int, float, bool))
 
 
 def export(kind, module) -> dict:
-    """All public functions of namespace ``kind`` ('np', 'npx', 'nd', 'linalg', 'random', 'method')."""
+    """All public functions of namespace ``kind`` ('np', 'npx', 'nd', 'linalg', 'random', 'image', 'method')."""
     registry.load_all()
     functions = {}
     for op in registry.REGISTRY.values():
         for name in op.exports.get(kind, ()):
-            ignored = ("name",) if kind == "nd" else ()     # it names a symbol in MXNet, and means nothing to arrays
+            ignored = ("name",) if kind in ("nd", "image") else ()      # a symbol's in MXNet; means nothing to arrays
             functions[name] = make(op, name.rpartition(".")[2], module, kind == "method", ignored)
     return functions

@@ -37,6 +37,7 @@ globals().update(export("npx", __name__))
 
 from . import (  # noqa: E402
     control_flow,
+    image,  # noqa: F401
     legacy as _legacy,
     random,  # noqa: F401
     shapes as _shapes,

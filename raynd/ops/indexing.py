@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from ..errors import IndexOutOfBounds, ShapeError
-from ..spec import ArraySpec, broadcast, spec
+from ..spec import ArraySpec, broadcast, is_float, spec
 from .registry import operator
 
 # -- basic indexing ------------------------------------------------------------------------------------------------
@@ -118,7 +118,8 @@ def _whole(items, shape):
 def add_rows(xp, count, index, rows):
     """``result[index[i]] += rows[i]`` into zeros of ``count`` rows; ``index`` (integers within bounds) may repeat.
 
-    Sums are made segment by segment of the sorted index, in a fixed order, so the result is reproducible.
+    Sums are made in the order of the rows, so the result is reproducible. On NumPy it is a product with a sparse matrix
+    that has a one a column, many times as fast as ``add.at``.
     """
     shape = (count, *rows.shape[1:])
     width = math.prod(rows.shape[1:])
@@ -128,18 +129,11 @@ def add_rows(xp, count, index, rows):
         return result
     if width == 1 and rows.dtype.kind == "f":
         return xp.bincount(index, weights=rows.reshape(-1), minlength=count).reshape(shape).astype(rows.dtype)
-    wide = rows.dtype if rows.dtype.itemsize > 2 else xp.dtype("float32")
-    result = xp.zeros(shape, wide)
-    if not index.size or not width:
-        return result.astype(rows.dtype)
-    order = index.argsort(kind="stable")
-    ordered = index[order]
-    starts = xp.flatnonzero(xp.concatenate([xp.ones(1, "bool"), ordered[1:] != ordered[:-1]]))
-    if starts.size == index.size:
-        result[index] = rows
-    else:
-        result[ordered[starts]] = xp.add.reduceat(rows[order].astype(wide, copy=False), starts, axis=0)
-    return result.astype(rows.dtype, copy=False)
+    from scipy import sparse
+    wide = rows.dtype if rows.dtype.itemsize > 2 else xp.dtype("float32" if is_float(rows.dtype) else "int64")
+    matrix = sparse.csc_array((xp.ones(index.size, wide), index, xp.arange(index.size + 1)), (count, index.size))
+    result = matrix @ rows.reshape(index.size, width).astype(wide, copy=False)
+    return result.reshape(shape).astype(rows.dtype, copy=False)
 
 
 def wrapped(xp, index, size):

@@ -1,8 +1,9 @@
 """Pooling: maximum, average, sum and Lp over windows of 1 to 3 axes.
 
 The kernels go over the window's positions, never over outputs: each position is a strided view of the (padded) data.
-Sums and maxima are taken one axis at a time. The gradient of a maximum goes to the first element that equals it; sum
-pooling and its gradient are each other's derivative, and the other two types come down to these.
+Sums and maxima are taken one axis at a time, and by so many planes together as fit the cache. The gradient of a maximum
+goes to the first element that equals it; sum pooling and its gradient are each other's derivative, and the other two
+types come down to these.
 """
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import math
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import is_float, spec
+from .parallel import run_chunks
 from .registry import operator
 from .softmax import wide
 from .windows import channel_axis, channels_back, channels_first, moved_back, moved_shape, per_axis
@@ -85,6 +87,24 @@ class Windows:
         return result
 
 
+PLANE_BYTES = 1 << 20               # of a chunk of planes: what the passes over it read again stays in the cache
+
+
+def _by_planes(xp, function, out, *arrays):
+    """Fill ``out`` with ``function(*parts)``, in chunks of planes of it and of arrays that are all (N, C, sizes...)."""
+    planes = out.shape[0] * out.shape[1]
+    if not planes or not all(a.flags.c_contiguous for a in arrays):
+        out[...] = function(*arrays)
+        return out
+    flat = [a.reshape(planes, 1, *a.shape[2:]) for a in (out, *arrays)]
+    step = max(1, PLANE_BYTES * planes // max(a.nbytes for a in flat))
+
+    def run(start, stop):
+        flat[0][start:stop] = function(*[a[start:stop] for a in flat[1:]])
+    run_chunks(xp, [(i, min(i + step, planes)) for i in range(0, planes, step)], lambda: run)
+    return out
+
+
 def _separable(xp, windows, x, combine):
     """``combine`` (an in-place ufunc of two arrays) over each window, axis by axis."""
     for axis, (k, s, o) in enumerate(zip(windows.kernel, windows.stride, windows.out)):
@@ -106,14 +126,18 @@ def _pool(xp, x, windows, pool_type, include_pad, p_value):
         flat = flat ** p_value if pool_type == "lp" and p_value != 1 else flat
         result = (flat.mean(axis=2) if pool_type == "avg" else flat.sum(axis=2)).reshape(*x.shape[:2], *windows.out)
         return _root(xp, result, p_value) if pool_type == "lp" else result
-    if pool_type == "max":
-        return _separable(xp, windows, windows.padded(xp, x, _lowest(xp, x.dtype)), xp.maximum)
-    if pool_type == "lp" and p_value != 1:
-        x = x ** p_value
-    result = _separable(xp, windows, windows.padded(xp, x, 0), xp.add)
-    if pool_type == "avg":
-        result = result / windows.counts(xp, include_pad).astype(x.dtype)
-    return _root(xp, result, p_value) if pool_type == "lp" else result
+    counts = windows.counts(xp, include_pad).astype(x.dtype) if pool_type == "avg" else None
+
+    def pool(x):
+        if pool_type == "max":
+            return _separable(xp, windows, windows.padded(xp, x, _lowest(xp, x.dtype)), xp.maximum)
+        if pool_type == "lp" and p_value != 1:
+            x = x ** p_value
+        result = _separable(xp, windows, windows.padded(xp, x, 0), xp.add)
+        if counts is not None:
+            return result / counts
+        return _root(xp, result, p_value) if pool_type == "lp" else result
+    return _by_planes(xp, pool, xp.empty((*x.shape[:2], *windows.out), x.dtype), x)
 
 
 def _lowest(xp, dtype):
@@ -184,13 +208,10 @@ operator("nd_pooling", "data, kernel=(), pool_type='max', global_pool=False, cud
 _ATTRS = "kernel, stride, pad, convention, global_pool, layout"
 
 
-def _finish(xp, work, windows, x_shape):
-    """The data's part of a padded array, channels where they were, owning its memory."""
+def _inside(work, windows):
+    """The data's part of a padded array."""
     full = work.shape[2:]
-    if full != windows.sizes:
-        work = work[windows.inside(full)]
-    work = xp.moveaxis(work, 1, -1) if windows.last else work
-    return work if work.base is None else work.copy()
+    return work if full == windows.sizes else work[windows.inside(full)]
 
 
 def _first_hits(xp, xpad, y, windows):
@@ -213,18 +234,19 @@ def _max_pool_grad(xp, dy, x, y, kernel, stride, pad, convention, global_pool, l
         flat = x.reshape(*x.shape[:2], math.prod(w.sizes))
         result = xp.zeros((*x.shape[:2], *w.sizes), dy.dtype)
         xp.put_along_axis(result.reshape(flat.shape), flat.argmax(axis=2)[..., None], dy.reshape(*x.shape[:2], 1), 2)
-        return _finish(xp, result, w, x.shape)
-    xpad = w.padded(xp, x, _lowest(xp, x.dtype))
+        return channels_back(xp, result, w.last)
     apart = all(s >= k for s, k in zip(w.stride, w.kernel))
-    covers = apart and xpad.shape == x.shape and all(
-        s == k and o * k == n for s, k, o, n in zip(w.stride, w.kernel, w.out, w.sizes))
-    result = (xp.empty if covers else xp.zeros)(xpad.shape, dy.dtype)
-    for tap, hit in _first_hits(xp, xpad, y, w):
-        if apart:
-            xp.multiply(dy, hit, out=result[tap])
-        else:
-            result[tap] += dy * hit
-    return _finish(xp, result, w, x.shape)
+
+    def grad(dy, x, y):
+        xpad = w.padded(xp, x, _lowest(xp, x.dtype))
+        result = xp.zeros(xpad.shape, dy.dtype)
+        for tap, hit in _first_hits(xp, xpad, y, w):
+            if apart:
+                xp.multiply(dy, hit, out=result[tap])
+            else:
+                result[tap] += dy * hit
+        return _inside(result, w)
+    return channels_back(xp, _by_planes(xp, grad, xp.empty(x.shape, dy.dtype), dy, x, y), w.last)
 
 
 def _max_pool_select(xp, g, x, y, kernel, stride, pad, convention, global_pool, layout):
@@ -250,18 +272,27 @@ def _sum_pool_grad(xp, dy, shape, mean, kernel, stride, pad, convention, global_
     """Each window's gradient to all its elements; divided by the window's count if ``mean`` is True (with padding) or
     False (without)."""
     w = Windows(shape, kernel, stride, pad, convention, global_pool, layout)
-    work = channels_first(xp, wide(xp, dy), w.last)
-    if mean is not None:
-        work = work / w.counts(xp, mean).astype(work.dtype)
+    dy = channels_first(xp, wide(xp, dy), w.last)
+    counts = None if mean is None else w.counts(xp, mean).astype(dy.dtype)
     full = tuple(max(need, n + p) for need, n, p in zip(w.need, w.sizes, w.pad))
-    for axis in reversed(range(len(w.kernel))):
-        k, s, o = w.kernel[axis], w.stride[axis], w.out[axis]
-        grown = xp.zeros((*work.shape[:axis + 2], full[axis], *work.shape[axis + 3:]), work.dtype)
-        before = (slice(None),) * (axis + 2)
-        for i in range(k):
-            grown[before + (slice(i, i + (o - 1) * s + 1, s),)] += work
-        work = grown
-    return _finish(xp, work, w, shape)
+
+    def grad(work):
+        if counts is not None:
+            work = work / counts
+        for axis in reversed(range(len(w.kernel))):
+            k, s, o = w.kernel[axis], w.stride[axis], w.out[axis]
+            grown = xp.zeros((*work.shape[:axis + 2], full[axis], *work.shape[axis + 3:]), work.dtype)
+            before = (slice(None),) * (axis + 2)
+            for i in range(k):
+                grown[before + (slice(i, i + (o - 1) * s + 1, s),)] += work
+            work = grown
+        return _inside(work, w)
+    result = xp.empty((*dy.shape[:2], *w.sizes), dy.dtype)
+    if w.out == (1,) * len(w.out) and full == w.sizes:         # one window over everything: its share for each element
+        result[...] = dy if counts is None else dy / counts
+    else:
+        _by_planes(xp, grad, result, dy)
+    return channels_back(xp, result, w.last)
 
 
 def _sum_pool_grad_vjp(F, g, x, y, shape, mean, kernel, stride, pad, convention, global_pool, layout):

@@ -63,8 +63,8 @@ class Operator:
 
     def __init__(self, name, signature, *, infer, kernel=None, bind=None, vjp=None, inputs=None, mutates=(),
                  inplace=False, draws=0, train=False, broadcasts=False, first_order_only=False, outputs=None,
-                 np=None, npx=None, nd=None, method=None, linalg=None, random=None, doc=None, optional=(),
-                 value_shape=False, workspace=False):
+                 np=None, npx=None, nd=None, method=None, linalg=None, random=None, image=None, doc=None,
+                 optional=(), value_shape=False, workspace=False):
         parameters = parameters_of(signature)
         self.name, self.signature = name, signature
         self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
@@ -86,7 +86,8 @@ class Operator:
         self.outputs = outputs                   # how many outputs the public function returns; None: all
         self.workspace = workspace
         self.value_shape = value_shape           # the output's shape depends on values: the call waits
-        exports = {"np": np, "npx": npx, "nd": nd, "method": method, "linalg": linalg, "random": random}
+        exports = {"np": np, "npx": npx, "nd": nd, "method": method, "linalg": linalg, "random": random,
+                   "image": image}
         self.exports = {k: _names(v) for k, v in exports.items() if v}
         self.doc = doc or (inspect.cleandoc(kernel.__doc__) if kernel is not None and kernel.__doc__ else None)
         if name in REGISTRY:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..errors import ArgumentError, ShapeError
 from ..spec import as_dtype, broadcast, is_float, normalize_axis, spec
 from .elementwise import default_float
+from .parallel import run_chunks
 from .registry import operator
 
 
@@ -55,23 +56,33 @@ def softmax(xp, x, axis, temperature=None, mask=None, sign=1, log=False):
     if not x.size:
         return x.copy()
     if mask is None and x.ndim > 1 and x.size > BLOCK and axis in (-1, x.ndim - 1):
-        return _in_blocks(lambda part, out: _softmax(xp, part, -1, temperature, None, sign, log, out), xp.empty_like(x),
-                          x)
+        def rows(part, out):
+            _softmax(xp, part, -1, temperature, None, sign, log, out)
+        return _in_blocks(xp, rows, xp.empty_like(x), x)
     return _softmax(xp, x, axis, temperature, mask, sign, log)
 
 
 BLOCK = 1 << 16                      # elements of a block: what the passes of a softmax read again stays in the cache
 
 
-def _in_blocks(function, out, *arrays):
+def _in_blocks(xp, function, out, *arrays):
     """``function(*rows, out)`` over blocks of rows of arrays that are worked on along the last axis."""
     width = out.shape[-1]
     rows = out.reshape(-1, width)
     arrays = [a.reshape(-1, width) for a in arrays]
     step = max(1, BLOCK // max(width, 1))
-    for start in range(0, rows.shape[0], step):
-        function(*[a[start:start + step] for a in arrays], rows[start:start + step])
+
+    def run(start, stop):
+        function(*[a[start:stop] for a in arrays], rows[start:stop])
+    run_chunks(xp, [(i, min(i + step, rows.shape[0])) for i in range(0, rows.shape[0], step)], lambda: run)
     return out
+
+
+def _total(xp, x, axis):
+    """Sums along an axis, which stays. Those of rows are a matrix product, which is faster than a reduction."""
+    if axis == -1 and x.ndim == 2:
+        return xp.matmul(x, xp.ones((x.shape[1], 1), x.dtype))
+    return x.sum(axis=axis, keepdims=True)
 
 
 def _softmax(xp, x, axis, temperature, mask, sign, log, out=None):
@@ -86,11 +97,11 @@ def _softmax(xp, x, axis, temperature, mask, sign, log, out=None):
         top = xp.where(xp.isneginf(top), 0, top)
     y = xp.subtract(x, top, out=out)
     if log:
-        total = xp.exp(y).sum(axis=axis, keepdims=True)
+        total = _total(xp, xp.exp(y), axis)
         y -= xp.log(total)
         return y if mask is None else xp.where(mask, y, x.dtype.type("-inf"))
     y = xp.asarray(xp.exp(y, out=y) if y.ndim else xp.exp(y))
-    total = y.sum(axis=axis, keepdims=True)
+    total = _total(xp, y, axis)
     y *= xp.reciprocal(total if mask is None else xp.where(total == 0, 1, total))
     return y
 
@@ -108,14 +119,14 @@ def _blocked_grad(one):
     def kernel(xp, dy, y, axis, scale):
         dy, y = wide(xp, dy), wide(xp, y)
         if y.size > BLOCK and y.ndim > 1 and axis in (-1, y.ndim - 1):
-            return _in_blocks(lambda a, b, out: one(xp, a, b, -1, scale, out), xp.empty_like(y), dy, y)
+            return _in_blocks(xp, lambda a, b, out: one(xp, a, b, -1, scale, out), xp.empty_like(y), dy, y)
         return one(xp, dy, y, axis, scale, None)
     return kernel
 
 
 def _softmax_grad(xp, dy, y, axis, scale, out):
     result = xp.multiply(dy, y, out=out)
-    total = result.sum(axis=axis, keepdims=True)
+    total = _total(xp, result, axis)
     result -= y * total
     if scale != 1:
         result *= result.dtype.type(scale)
@@ -124,7 +135,7 @@ def _softmax_grad(xp, dy, y, axis, scale, out):
 
 def _log_softmax_grad(xp, dy, y, axis, scale, out):
     result = xp.exp(y, out=out)
-    result *= -dy.sum(axis=axis, keepdims=True)
+    result *= -_total(xp, dy, axis)
     result += dy
     if scale != 1:
         result *= result.dtype.type(scale)
