@@ -23,7 +23,7 @@ import time
 from collections import OrderedDict, deque
 from typing import Any
 
-from . import config, protocol
+from . import config, executors, protocol
 from .device import Device, as_device
 from .errors import DeviceError, DeviceLostError, MXNetError, ShutdownError, dual, inside_itself
 
@@ -287,21 +287,45 @@ class Engine:
         self.next_code = itertools.count(1).__next__
         self.synchronous = config.synchronous()
         self.stall_seconds = config.stall_seconds()
+        self.starting = False
         self.interrupted = False             # Ctrl-C came at a moment when it had to be put off
         self.on_close = []                   # caches of other modules that hold arrays or codes
         self.on_stall = []                   # called with the queue of a long wait; may raise why it cannot end
 
     # -- devices -----------------------------------------------------------------------------------------------
 
-    def start(self, executor):
-        """Use ``executor`` from now on."""
+    def start(self, **options):
+        """Start the executor that ``options`` of :func:`executors.choose` ask for. Only one starts at a time: other
+        threads wait for it (the data loader's, for example, may use an array at any moment)."""
         with self.lock:
             if self.executor is not None:
-                raise MXNetError("raynd is already running; call mx.shutdown() before mx.init()")
-            self.executor = executor
+                raise MXNetError("raynd is already running; call mx.shutdown() before mx.init(...)")
+            with self.begin():
+                if options:
+                    executors.choose(**options)
+                self.executor = executors.default()
             put_off_interrupts()
             atexit.unregister(_at_exit)      # exit functions run last registered first: this must come before Ray's,
             atexit.register(_at_exit)        # which registers its own when the executor imports it
+
+    @contextlib.contextmanager
+    def begin(self):
+        """Inside (with the lock held), the runtime or a device of it starts or ends."""
+        if self.starting:                    # by this very thread, further out
+            raise MXNetError("raynd is being started or shut down, and a finalizer (__del__) or signal handler that "
+                             "ran in the middle of it uses arrays; do that outside of these")
+        self.starting = True
+        try:
+            yield
+        finally:
+            self.starting = False
+
+    def ensure(self):
+        """Start the runtime if it does not run; returns its executor."""
+        with self.lock:
+            if self.executor is None:
+                self.start()
+            return self.executor
 
     def queue(self, device) -> DeviceQueue:
         """The queue of ``device``; starts its worker on first use."""
@@ -313,34 +337,32 @@ class Engine:
         with self.lock:
             if (kind, device.device_id) in self.queues:
                 return self.queues[kind, device.device_id]
-            if self.executor is None:
-                from . import executors
-                self.start(executors.default())
-            count = self.executor.count(kind)
+            count = self.ensure().count(kind)
             if device.device_id >= count:
                 raise DeviceError(self.executor.missing(kind, device.device_id, count))
-            value = Device(kind, device.device_id)
-            queue = DeviceQueue(self, value, None, self.executor.batch_limit)
-            queue.link = self.executor.open(value, queue)
+            with self.begin():
+                value = Device(kind, device.device_id)
+                queue = DeviceQueue(self, value, None, self.executor.batch_limit)
+                queue.link = self.executor.open(value, queue)
             self.queues[kind, device.device_id] = queue
             self.executor.introduce(queue)
             return queue
 
     def shutdown(self):
         """Stop every worker. Arrays made so far are gone; the next use starts afresh."""
-        with self.lock:
-            executor, self.executor = self.executor, None
-            queues, self.queues = list(self.queues.values()), {}
         self.report_unseen()
-        for queue in queues:
-            with queue.lock:
-                queue.closed = "was shut down by mx.shutdown(); arrays made before it are gone"
-                queue.calls.clear()
-                queue.pending.clear()
-        for callback in self.on_close:
-            callback()
-        if executor is not None:
-            executor.close()
+        with self.lock, self.begin():
+            for queue in self.queues.values():
+                with queue.lock:
+                    queue.closed = "was shut down by mx.shutdown(); arrays made before it are gone"
+                    queue.calls.clear()
+                    queue.pending.clear()
+            self.queues = {}
+            for callback in self.on_close:
+                callback()
+            executor, self.executor = self.executor, None
+            if executor is not None:
+                executor.close()
 
     def device_lost(self, queue, cause):
         """Mark a device as lost: every wait on it raises, other devices live on."""
@@ -557,11 +579,11 @@ def _at_exit():
 
 def _after_fork():
     """In a forked child the actors and their streams stay the parent's. Local mode, all in this process, goes on."""
+    engine.lock, engine.starting = threading.RLock(), False          # another thread may have held it
     executor = engine.executor
     if executor is None or executor.in_process:
         return
     queues, engine.queues, engine.executor = list(engine.queues.values()), {}, None
-    engine.lock = threading.RLock()          # another thread may have held it
     for queue in queues:
         queue.lock = threading.RLock()
         queue.closed = "belongs to the process that this one was forked from, and so do its arrays"

@@ -4,21 +4,20 @@ from __future__ import annotations
 from . import protocol
 from .device import Device, as_device
 from .engine import engine
-from .session import ensure
 
 
 def gpu_memory_info(device_id=0):
     """(free, total) bytes of ``gpu(device_id)``."""
     device = Device("gpu", device_id)
     engine.queue(device).check()
-    return ensure().memory_info(device)
+    return engine.ensure().memory_info(device)
 
 
 def memory_stats(device=None) -> dict:
     """``free``, ``total``: bytes of the memory that ``device`` (None: the current one) allocates from."""
     device = as_device(device)
     engine.queue(device).check()
-    free, total = ensure().memory_info(device)
+    free, total = engine.ensure().memory_info(device)
     return {"free": free, "total": total}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from . import executors
 from .device import Device
 from .engine import engine
-from .errors import ArgumentError, MXNetError
+from .errors import ArgumentError
 
 
 def start(mode=None, address=None, cpu_devices=None, simulate_gpus=None):
@@ -23,10 +23,7 @@ def start(mode=None, address=None, cpu_devices=None, simulate_gpus=None):
             raise ArgumentError(f"{name} must be an integer of at least {low}, not {value!r}")
     if mode == "local" and address is not None:
         raise ArgumentError("address is for mode='ray'; local mode runs in this process")
-    if engine.executor is not None:
-        raise MXNetError("raynd is already running; call mx.shutdown() before mx.init(...)")
-    executors.choose(mode=mode, address=address, cpu_devices=cpu_devices, simulate_gpus=simulate_gpus)
-    engine.start(executors.default())
+    engine.start(mode=mode, address=address, cpu_devices=cpu_devices, simulate_gpus=simulate_gpus)
 
 
 init_runtime = start
@@ -36,16 +33,8 @@ start.__qualname__ = "init"          # users call it as mx.init(...), and so do 
 def shutdown():
     """Stop all devices. Arrays made before are gone (using one raises); the next use starts the runtime anew with the
     settings of the environment."""
-    engine.shutdown()
     executors.choose()
-
-
-def ensure():
-    """Start the runtime if it does not run; returns its executor."""
-    with engine.lock:
-        if engine.executor is None:
-            engine.start(executors.default())
-        return engine.executor
+    engine.shutdown()
 
 
 @dataclass
@@ -62,7 +51,7 @@ class DeviceInfo:
 
 def devices() -> list[DeviceInfo]:
     """The map of all devices: a started one shows its process and memory."""
-    executor = ensure()
+    executor = engine.ensure()
     result = []
     for kind in ("cpu", "gpu"):
         for index in range(executor.count(kind)):
@@ -77,7 +66,7 @@ def devices() -> list[DeviceInfo]:
 
 def num_gpus() -> int:
     """How many gpu(i) there are, real and simulated, over all nodes."""
-    return ensure().count("gpu")
+    return engine.ensure().count("gpu")
 
 
 class _CallableModule(types.ModuleType):

@@ -353,3 +353,31 @@ def test_a_signal_handler_may_read_a_value_in_the_middle_of_a_wait(each_mode):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert got == [[2, 2]]
+
+
+def test_while_the_runtime_starts_other_threads_wait_and_a_finalizer_is_told(each_mode):
+    from raynd import executors
+    from raynd.engine import engine
+    mx.shutdown()
+    made, ready, default = [], threading.Barrier(3), executors.default
+
+    def slow():
+        engine.starting and made.append(default())
+        with pytest.raises(mx.MXNetError, match="being started"):        # as a finalizer's use would be
+            mx.np.ones(2)
+        time.sleep(0.2)
+        return made[-1]
+
+    executors.default = slow
+    try:
+        def uses(i):
+            ready.wait()
+            if i == 0:
+                mx.init(mode=each_mode, cpu_devices=4)
+            else:
+                time.sleep(0.05)
+                assert (mx.np.ones(2) + i).tolist() == [1 + i] * 2
+        together(uses, 3)
+    finally:
+        executors.default = default
+    assert len(made) == 1 and engine.executor is made[0]

@@ -15,6 +15,7 @@ import select
 import socket
 import threading
 import time
+from concurrent.futures import Future
 
 from .. import config, protocol
 from ..errors import DeviceError, MXNetError, inside_itself
@@ -96,6 +97,12 @@ def _importable():
             del os.environ["PYTHONPATH"]
         else:
             os.environ["PYTHONPATH"] = before
+
+
+def _start_local_cluster():
+    with _importable(), _quiet():
+        ray.init(address="local", object_store_memory=80 << 20, logging_level=logging.ERROR, include_dashboard=False,
+                 configure_logging=False)
 
 
 def _reachable(address):
@@ -216,6 +223,7 @@ class RayExecutor:
         self.shared_memory = shared_memory_available()
         self.batch_limit = config.BATCH_COMMANDS
         self.owns_ray = False
+        self.ended = threading.Event()
         self.start_ray(address or config.address())
         self.key = secrets.token_bytes(32)
         self.pool = RegionPool()
@@ -253,10 +261,29 @@ class RayExecutor:
                                  "to start a local one; a cluster that asks for a token needs RAY_AUTH_MODE=token "
                                  "here as well") from None
         else:
-            with _importable(), _quiet():
-                ray.init(address="local", object_store_memory=80 << 20, logging_level=logging.ERROR,
-                         include_dashboard=False, configure_logging=False)
             self.owns_ray = True
+            try:
+                self.call_where_it_lasts(_start_local_cluster)
+            except BaseException:            # leave no half of a cluster behind, on which the next start would fail
+                ray.shutdown()
+                raise
+
+    def call_where_it_lasts(self, function):
+        """Call ``function`` in a thread that does not end before this executor: the processes that Ray starts end with
+        the very thread that started them (Linux's parent-death signal)."""
+        if threading.current_thread() is threading.main_thread():
+            return function()
+        result = Future()
+
+        def run():
+            try:
+                result.set_result(function())
+            except BaseException as error:
+                result.set_exception(error)
+            self.ended.wait()
+
+        threading.Thread(target=run, name="raynd-ray", daemon=True).start()
+        return result.result()
 
     def map_devices(self, cpu_devices):
         """Freeze the ordinals: node by node, the driver's first."""
@@ -370,6 +397,8 @@ class RayExecutor:
     def peer_lost(self, device):
         """Tell the surviving actors, which may wait for the lost one."""
         for link in list(self.links.values()):
+            if self.closing:                 # a Ray call would start Ray anew
+                return
             if link.queue.device != device and link.queue.lost is None:
                 with contextlib.suppress(Exception):           # it may be dying as well
                     link.actor.peer_lost.remote(str(device), "its actor died")
@@ -436,5 +465,6 @@ class RayExecutor:
         self.epoll.close()
         if self.owns_ray and ray.is_initialized():
             ray.shutdown()
+        self.ended.set()
 
 
