@@ -91,11 +91,12 @@ def double_of_cupy():
 
 @needs_torch
 @pytest.mark.parametrize("number", range(11))
-def test_the_exchange_by_dlpack_gives_what_numpy_gives(monkeypatch, number):
+def test_kernels_whose_arrays_are_exchanged_by_dlpack_agree_with_the_reference(monkeypatch, number):
     import torch
     monkeypatch.setenv("RAYND_KERNELS", "torch")
     name, inputs, attrs = calls(numpy.random.default_rng(3))[number]
-    here = bound(numpy, name, inputs, attrs)(*inputs)
+    op = registry.get(name)
+    here = op.kernel(numpy, *inputs, **{**op.defaults, **attrs})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "ExternalStream", lambda pointer: pointer)
     monkeypatch.setattr(torch.cuda, "stream", contextlib.nullcontext)
@@ -103,7 +104,7 @@ def test_the_exchange_by_dlpack_gives_what_numpy_gives(monkeypatch, number):
     there = bound(xp, name, inputs, attrs)(*inputs)
     for a, b in zip(*[r if isinstance(r, tuple) else (r,) for r in (here, there)]):
         assert type(b) is numpy.ndarray and not any(numpy.shares_memory(b, x) for x in inputs if x is not None)
-        numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        numpy.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 @needs_torch

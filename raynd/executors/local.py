@@ -14,7 +14,7 @@ import numpy
 
 from .. import config, protocol
 from ..spec import as_dtype
-from ..worker.backend import Backend
+from ..worker.backend import Backend, keep_freed_memory
 from ..worker.worker import Hooks, Worker
 
 
@@ -88,6 +88,7 @@ class LocalExecutor:
     in_process = True
 
     def __init__(self, cpu_devices=None, simulate_gpus=None):
+        keep_freed_memory()                  # this process is the devices' own, as an actor's is
         self.counts = {"cpu": cpu_devices or config.cpu_devices() or max(4, os.cpu_count() or 1),
                        "gpu": config.simulate_gpus() if simulate_gpus is None else simulate_gpus}
         self.mailbox = Mailbox()

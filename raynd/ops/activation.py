@@ -132,8 +132,8 @@ def leaky(xp, x, slope):
 
 
 def elu(xp, x, slope):
-    """x, and slope * (exp(x) - 1) where x is not positive."""
-    return xp.where(x > 0, x, xp.expm1(xp.minimum(x, 0)) * slope)
+    """x, and slope * (exp(x) - 1) where x is not positive: one of the two terms is 0."""
+    return xp.expm1(xp.minimum(x, 0)) * slope + xp.maximum(x, 0)
 
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805   # Klambauer et al. 2017

@@ -9,6 +9,7 @@ import torch
 
 from ..ops.convolution import Geometry, _deconvolution_geometry
 from ..ops.pooling import Windows
+from ..ops.shape import axes_order
 from . import torch_ctc, torch_recurrent  # noqa: F401
 from .torch_bridge import bind, kernel, supported  # noqa: F401
 
@@ -97,7 +98,7 @@ def _deconvolution(xp, in_specs, out_specs, attrs):
     return run
 
 
-# -- pooling -------------------------------------------------------------------------------------------------------
+# -- pooling: on a GPU only; the reference kernels are as fast on the CPU, and keep NaN and -inf ---------------------
 
 
 def _windows(shape, attrs, convention):
@@ -109,21 +110,15 @@ def _windows(shape, attrs, convention):
     return w if fits else None
 
 
-def _apart(w):
-    """Whether windows do not overlap: then the reference kernels are faster, which need no indices for backward."""
-    return all(s >= k for s, k in zip(w.stride, w.kernel))
-
-
 @kernel("pooling", "nd_pooling")
 def _pooling(xp, in_specs, out_specs, attrs):
-    if not supported(*in_specs, *out_specs) or attrs["pool_type"] not in ("max", "avg") or attrs["global_pool"]:
+    if xp.__name__ == "numpy" or not supported(*in_specs, *out_specs) or attrs["global_pool"] \
+            or attrs["pool_type"] not in ("max", "avg"):
         return None
     w = _windows(in_specs[0].shape, attrs, "pooling_convention")
     if w is None:
         return None
     if attrs["pool_type"] == "max":
-        if _apart(w):
-            return None
         return lambda x: torch.max_pool2d(x, w.kernel, w.stride, w.pad)
     padded = attrs["count_include_pad"] is not False
     return lambda x: _aten.avg_pool2d(x, w.kernel, w.stride, w.pad, False, padded)
@@ -131,10 +126,10 @@ def _pooling(xp, in_specs, out_specs, attrs):
 
 @kernel("max_pool_grad")
 def _max_pool_grad(xp, in_specs, out_specs, attrs):
-    if not supported(*in_specs, *out_specs) or attrs["global_pool"]:
+    if xp.__name__ == "numpy" or not supported(*in_specs, *out_specs) or attrs["global_pool"]:
         return None
     w = _windows(in_specs[1].shape, attrs, "convention")
-    if w is None or _apart(w):
+    if w is None:
         return None
 
     def run(dy, x, y):
@@ -215,6 +210,30 @@ def _layer_norm_grad(xp, in_specs, out_specs, attrs):
         return _aten.native_layer_norm_backward(dy, x, shape[-1:], mean, torch.reciprocal(std), gamma, gamma,
                                                 (True, True, True))
     return run
+
+
+# -- functions that are computed slowly without it -----------------------------------------------------------------
+
+
+def _elementwise(name, function):
+    @kernel(name)
+    def factory(xp, in_specs, out_specs, attrs):
+        return function if supported(*in_specs, *out_specs) else None
+
+
+_elementwise("erf", torch.erf)
+_elementwise("erfinv", torch.erfinv)
+_elementwise("gammaln", torch.lgamma)
+_elementwise("gelu", torch.nn.functional.gelu)
+_elementwise("gelu_grad", _aten.gelu_backward)
+
+
+@kernel("transpose")
+def _transpose(xp, in_specs, out_specs, attrs):
+    order = axes_order(attrs["axes"], in_specs[0].ndim)
+    if xp.__name__ != "numpy" or not supported(*in_specs, *out_specs) or order[-1:] in ((), (len(order) - 1,)):
+        return None                          # whole rows: NumPy copies them as fast
+    return lambda x: x.permute(order).contiguous()
 
 
 # -- softmax, embedding --------------------------------------------------------------------------------------------
