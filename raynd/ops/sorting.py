@@ -1,6 +1,8 @@
 """Sorting and searching. NaN sorts last (first in descending order), equal elements keep their order."""
 from __future__ import annotations
 
+import sys
+
 import numpy
 
 from ..errors import ArgumentError, ShapeError
@@ -15,10 +17,43 @@ def plain(a):
     return a.astype(FLOAT32) if a.dtype == bfloat16 else a
 
 
-def stable_argsort(xp, a, axis=-1):
-    """Indices that sort ``a`` and keep the order of equal elements."""
+_KEYED = (numpy.dtype("float16"), FLOAT32, numpy.dtype("int32"), numpy.dtype("uint32"))
+_LARGEST_KEY = numpy.uint32(0xFFFFFFFF)
+
+
+def stable_argsort(xp, a, axis=-1, descending=False):
+    """Indices that sort ``a`` along ``axis`` and keep the order of equal elements."""
     a = plain(a)
+    if xp.__name__ == "numpy" and a.dtype in _KEYED and a.ndim and 1 < a.shape[axis] < 1 << 32:
+        return numpy.moveaxis(_argsort_by_keys(numpy.moveaxis(a, axis, -1), descending), -1, axis)
+    if descending:
+        return xp.flip(a.shape[axis] - 1 - stable_argsort(xp, xp.flip(a, axis), axis), axis)
     return xp.argsort(a, axis=axis, kind="stable") if xp.__name__ == "numpy" else xp.argsort(a, axis=axis)
+
+
+def _argsort_by_keys(a, descending):
+    """The last axis of ``a`` sorted as 64-bit keys of the element, as an integer that orders alike, and its index: all
+    keys differ, so NumPy's fastest sort, which is not stable and not indirect, will do."""
+    keys = numpy.empty(a.shape, numpy.uint64)
+    low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+    halves = keys.view(numpy.uint32).reshape(*a.shape, 2)
+    halves[..., low] = numpy.arange(a.shape[-1], dtype=numpy.uint32)
+    halves[..., high] = ~_ordered_bits(a) if descending else _ordered_bits(a)
+    keys.sort(axis=-1)
+    return halves[..., low].astype(INT64)
+
+
+def _ordered_bits(a):
+    """uint32 integers in the order of the elements of ``a``; equal elements give equal ones, NaN the largest."""
+    if a.dtype.kind == "u":
+        return a
+    if a.dtype.kind == "i":
+        return a.view(numpy.uint32) ^ numpy.uint32(0x80000000)
+    bits = numpy.add(a, 0, dtype=FLOAT32).view(numpy.int32)                # adding 0 makes -0 the same as 0
+    result = ((bits >> 31) | numpy.int32(-0x80000000)).view(numpy.uint32)  # the sign bit, or all bits if negative
+    result ^= bits.view(numpy.uint32)
+    numpy.copyto(result, _LARGEST_KEY, where=a != a)
+    return result
 
 
 # -- sort ----------------------------------------------------------------------------------------------------------
@@ -58,10 +93,7 @@ def _sort(xp, a, axis, descending, stable, kind, order):
 def _argsort(xp, a, axis, descending, stable, kind, order):
     """The indices that sort an array along ``axis`` (None: the flattened array), as int64; always stable."""
     shape, axis = _sorted_axis(spec(a.shape, a.dtype), axis)
-    a = a.reshape(shape)
-    if not descending:
-        return stable_argsort(xp, a, axis)
-    return xp.flip(shape[axis] - 1 - stable_argsort(xp, xp.flip(a, axis=axis), axis), axis=axis)
+    return stable_argsort(xp, a.reshape(shape), axis, descending)
 
 
 def _sort_vjp(F, dy, x, y, axis, descending, stable, kind, order):
