@@ -1,6 +1,6 @@
 """Rows of the operators that MXNet has in its contrib namespace: attention in windows, point processes, proposals."""
 import numpy as np
-from table import S, exempt, ints, normal, row
+from table import S, exempt, ints, normal, positive, row
 
 # -- attention within a sliding window -----------------------------------------------------------------------------
 
@@ -56,3 +56,32 @@ row("sldwin_atten_mask_like", ref=_mask, samples=[
 exempt("window_scores", "sldwin_atten_context")
 exempt("window_context", "sldwin_atten_score")
 exempt("window_mirror", "sldwin_atten_score", "sldwin_atten_context")
+
+# -- Hawkes processes ----------------------------------------------------------------------------------------------
+
+
+def _hawkesll(lda, alpha, beta, state, lags, marks, valid_length, max_time):
+    n, k = lda.shape
+    result, out = np.zeros(n), np.zeros((n, k))
+    for i in range(n):
+        s, last, t = state[i].copy(), np.zeros(k), 0.0
+        for j in range(int(valid_length[i])):
+            m, t = marks[i, j], t + lags[i, j]
+            decayed = s[m] * np.exp(-beta[m] * (t - last[m]))
+            result[i] += np.log(lda[i, m] + alpha[m] * beta[m] * decayed)
+            result[i] -= lda[i, m] * (t - last[m]) + alpha[m] * (s[m] - decayed)
+            s[m], last[m] = decayed + 1, t
+        out[i] = s * np.exp(-beta * (max_time[i] - last))
+        result[i] -= (lda[i] * (max_time[i] - last) + alpha * (s - out[i])).sum()
+    return result, out
+
+
+def _processes(n, points, k):
+    return [positive(n, k), positive(k), positive(k), positive(n, k), positive(n, points, low=0.1, high=0.8),
+            ints(n, points, high=k, dtype="int32"), ints(n, low=0, high=points + 1, dtype="int32"),
+            positive(n, low=points, high=points + 3)]
+
+
+row("hawkesll", ref=_hawkesll, tol=8, samples=[S(*_processes(3, 6, 2)), S(*_processes(1, 5, 1)),
+                                               S(*_processes(0, 4, 2)), S(*_processes(2, 0, 3))])
+exempt("hawkesll_grad", "hawkesll")
