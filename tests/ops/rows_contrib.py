@@ -85,3 +85,72 @@ def _processes(n, points, k):
 row("hawkesll", ref=_hawkesll, tol=8, samples=[S(*_processes(3, 6, 2)), S(*_processes(1, 5, 1)),
                                                S(*_processes(0, 4, 2)), S(*_processes(2, 0, 3))])
 exempt("hawkesll_grad", "hawkesll")
+
+# -- position-sensitive pooling ------------------------------------------------------------------------------------
+
+
+def _rounded(v):
+    return np.sign(v) * np.floor(np.abs(v) + 0.5)
+
+
+def _region(box, scale):
+    """Left, top, width and height."""
+    low, high = _rounded(box[:2]) * scale, (_rounded(box[2:]) + 1) * scale
+    return (*low, *np.maximum(high - low, 0.1))
+
+
+def _psroi(data, rois, spatial_scale, output_dim, pooled_size, group_size=0):
+    g, p, (height, width) = group_size or pooled_size, pooled_size, data.shape[2:]
+    out = np.zeros((len(rois), output_dim, p, p))
+    for r, d, i, j in np.ndindex(*out.shape):
+        if rois[r, 0] < 0:
+            continue
+        x, y, w, h = _region(rois[r, 1:], spatial_scale)
+        rows, columns = (np.clip([np.floor(k * n / p + start), np.ceil((k + 1) * n / p + start)], 0, size).astype(int)
+                         for k, n, start, size in ((i, h, y, height), (j, w, x, width)))
+        part = data[int(rois[r, 0]), (d * g + i * g // p) * g + j * g // p, slice(*rows), slice(*columns)]
+        out[r, d, i, j] = part.mean() if part.size else 0
+    return out
+
+
+def _deformable(data, rois, trans, spatial_scale, output_dim, group_size, pooled_size, part_size=0, sample_per_part=1,
+                trans_std=0.0, no_trans=False):
+    g, p, s, (height, width) = group_size, pooled_size, sample_per_part, data.shape[2:]
+    parts, out = part_size or p, np.zeros((len(rois), output_dim, p, p))
+    for r, d, i, j in np.ndindex(*out.shape):
+        if rois[r, 0] < 0:
+            continue
+        x, y, w, h = _region(rois[r, 1:], spatial_scale)
+        x, y = x - 0.5 + j * w / p, y - 0.5 + i * h / p
+        if not no_trans:
+            k = d // (output_dim // (trans.shape[1] // 2)) * 2
+            x += trans[r, k, i * parts // p, j * parts // p] * trans_std * w
+            y += trans[r, k + 1, i * parts // p, j * parts // p] * trans_std * h
+        image, values = data[int(rois[r, 0]), (d * g + i * g // p) * g + j * g // p], []
+        for a, b in np.ndindex(s, s):
+            ys, xs = y + a * h / p / s, x + b * w / p / s
+            if -0.5 <= xs <= width - 0.5 and -0.5 <= ys <= height - 0.5:
+                ys, xs = np.clip(ys, 0, height - 1), np.clip(xs, 0, width - 1)
+                down, across = ([(int(np.floor(v)), 1 - v % 1), (int(np.ceil(v)), v % 1)] for v in (ys, xs))
+                values.append(sum(image[m, n] * wm * wn for m, wm in down for n, wn in across))
+        out[r, d, i, j] = np.mean(values) if values else 0
+    return out
+
+
+REGIONS = np.array([[0, 1, 1, 14, 10], [1, 0.4, 0, 17, 11.6], [0, 6, 4, 6, 4], [-1, 1, 1, 3, 3], [1, -6, -4, 60, 50],
+                    [0, 40, 40, 50, 50], [1, 5, 7, 2, 3.0]])
+row("psroi_pooling", ref=_psroi, grad=(0,), tol=8, samples=[
+    S(normal(2, 18, 6, 8), REGIONS, spatial_scale=0.5, output_dim=2, pooled_size=3),
+    S(normal(2, 14, 6, 8), REGIONS, spatial_scale=1.0, output_dim=3, pooled_size=5, group_size=2),
+    S(normal(2, 4, 6, 8), REGIONS[3:4], spatial_scale=1.0, output_dim=4, pooled_size=1),
+    S(normal(2, 4, 6, 8), normal(0, 5), spatial_scale=1.0, output_dim=1, pooled_size=2)])
+exempt("psroi_pooling_grad", "psroi_pooling")
+row("deformable_psroi_pooling", ref=_deformable, grad=(0, 2), tol=20, dtypes="float32 float64", samples=[
+    S(normal(2, 16, 6, 8), REGIONS, normal(7, 4, 3, 3), spatial_scale=0.45, output_dim=4, group_size=2, pooled_size=3,
+      sample_per_part=2, trans_std=0.1),
+    S(normal(2, 19, 6, 8), REGIONS, normal(7, 2, 2, 2), spatial_scale=0.9, output_dim=2, group_size=3, pooled_size=4,
+      part_size=2, sample_per_part=3, trans_std=0.3),
+    S(normal(2, 4, 6, 8), REGIONS, None, spatial_scale=0.5, output_dim=1, group_size=2, pooled_size=2, no_trans=True),
+    S(normal(2, 4, 6, 8), normal(0, 5), normal(0, 2, 2, 2), spatial_scale=0.5, output_dim=1, group_size=2,
+      pooled_size=2)])
+exempt("deformable_psroi_pooling_grad", "deformable_psroi_pooling")
