@@ -4,11 +4,12 @@ from __future__ import annotations
 import math
 
 from ..dispatch import F
+from ..errors import ShapeError
 from ..random import draw
 from ..spec import as_shape
 from .array import NDArray
 from .legacy import at_least_1d, coded_shape, give, need_array
-from .neural import run
+from .neural import run, several
 from .operators import reshape_target
 from .random import uniform
 
@@ -90,6 +91,24 @@ def quantized_reshape(data, min_data, max_data, shape=(), reverse=False, target_
     return run("quantized_reshape", (data, min_data, max_data), out, newshape=new)
 
 
+def multi_proposal(cls_prob, bbox_pred, im_info, rpn_pre_nms_top_n=6000, rpn_post_nms_top_n=300, threshold=0.7,
+                   rpn_min_size=16, scales=(4.0, 8.0, 16.0, 32.0), ratios=(0.5, 1.0, 2.0), feature_stride=16,
+                   output_score=False, iou_loss=False, out=None, name=None):
+    """The best boxes of a region proposal network for each image (the operator ``proposals``); with ``output_score``
+    also their scores."""
+    result = run("proposals", (cls_prob, bbox_pred, im_info), rpn_pre_nms_top_n=rpn_pre_nms_top_n,
+                 rpn_post_nms_top_n=rpn_post_nms_top_n, threshold=threshold, rpn_min_size=rpn_min_size,
+                 scales=scales, ratios=ratios, feature_stride=feature_stride, iou_loss=bool(iou_loss))
+    return several(result, output_score, out)
+
+
+def proposal(cls_prob, bbox_pred, im_info, *args, **kwargs):
+    """:func:`multi_proposal` of a single image."""
+    if need_array(cls_prob, "Proposal").shape[:1] != (1,):
+        raise ShapeError(f"Proposal takes one image, not cls_prob of shape {cls_prob.shape}; use MultiProposal")
+    return multi_proposal(cls_prob, bbox_pred, im_info, *args, **kwargs)
+
+
 def _region(x, begin, end, step):
     step = step or (None,) * len(begin)
     return tuple(slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True))
@@ -111,6 +130,7 @@ def slice_assign_scalar(data, scalar=0, begin=(), end=(), step=(), out=None, nam
 
 FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform, quadratic,
                                      div_sqrt_dim, dynamic_reshape, allclose, getnnz, quantized_reshape)}
+FUNCTIONS |= {"MultiProposal": multi_proposal, "Proposal": proposal}
 ND_FUNCTIONS = {"quantized_reshape": quantized_reshape}
 INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian, "_slice_assign": slice_assign,
             "_crop_assign": slice_assign, "_slice_assign_scalar": slice_assign_scalar,

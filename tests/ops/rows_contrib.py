@@ -1,4 +1,6 @@
 """Rows of the operators that MXNet has in its contrib namespace: attention in windows, point processes, proposals."""
+import itertools
+
 import numpy as np
 from table import S, exempt, ints, normal, positive, row
 
@@ -154,3 +156,61 @@ row("deformable_psroi_pooling", ref=_deformable, grad=(0, 2), tol=20, dtypes="fl
     S(normal(2, 4, 6, 8), normal(0, 5), normal(0, 2, 2, 2), spatial_scale=0.5, output_dim=1, group_size=2,
       pooled_size=2)])
 exempt("deformable_psroi_pooling_grad", "deformable_psroi_pooling")
+
+# -- region proposals ----------------------------------------------------------------------------------------------
+
+
+def _overlap(a, b):
+    """Intersection over union of boxes whose last pixels belong to them."""
+    sides = [max(0.0, min(a[i + 2], b[i + 2]) - max(a[i], b[i]) + 1) for i in (0, 1)]
+    area = sum((v[2] - v[0] + 1) * (v[3] - v[1] + 1) for v in (a, b))
+    return np.prod(sides) / (area - np.prod(sides))
+
+
+def _proposals(cls_prob, bbox_pred, im_info, rpn_pre_nms_top_n=6000, rpn_post_nms_top_n=300, threshold=0.7,
+               rpn_min_size=16, scales=(4.0, 8.0, 16.0, 32.0), ratios=(0.5, 1.0, 2.0), feature_stride=16,
+               iou_loss=False):
+    n, c, height, width = cls_prob.shape
+    out, scores, stride = [], [], feature_stride
+    for b in range(n):
+        found = []
+        for y, x, (a, (ratio, scale)) in itertools.product(range(height), range(width), enumerate(itertools.product(
+                ratios, scales))):
+            w = np.floor(np.sqrt(np.floor(stride ** 2 / ratio)) + 0.5)
+            size = np.array([w, np.floor(w * ratio + 0.5)]) * scale
+            middle = (stride - 1) / 2 + stride * np.array([x, y])
+            d = bbox_pred[b, 4 * a:4 * a + 4, y, x]
+            low, high = middle - (size - 1) / 2, middle + (size - 1) / 2
+            if iou_loss:
+                low, high = low + d[:2], high + d[2:]
+            else:
+                middle, size = middle + d[:2] * size, size * np.exp(d[2:])
+                low, high = middle - (size - 1) / 2, middle + (size - 1) / 2
+            low, high = (np.maximum(np.minimum(v, im_info[b, 1::-1] - 1), 0) for v in (low, high))
+            least = rpn_min_size * im_info[b, 2]
+            small = (high - low + 1 < least).any()
+            beyond = y >= int(im_info[b, 0] / stride) or x >= int(im_info[b, 1] / stride)
+            grow = least / 2 if small else 0
+            found.append([-1 if small or beyond else cls_prob[b, c // 2 + a, y, x], *(low - grow), *(high + grow)])
+        found = sorted(found, key=lambda f: -f[0])[:rpn_pre_nms_top_n or None]
+        kept = []
+        for f in found:
+            if len(kept) < rpn_post_nms_top_n and all(_overlap(f[1:], k[1:]) <= threshold for k in kept):
+                kept.append(f)
+        for i in range(rpn_post_nms_top_n):
+            out.append([b, *kept[i % len(kept)][1:]])
+            scores.append(kept[i % len(kept)][0])
+    return np.array(out, "float64").reshape(-1, 5), np.array(scores, "float64").reshape(-1, 1)
+
+
+def _scores(*shape):
+    return lambda rng: (rng.permutation(int(np.prod(shape))) + 0.5).reshape(shape) / np.prod(shape)
+
+
+_SIZES = np.array([[40, 60, 1], [50, 44, 0.5]])
+row("proposals", ref=_proposals, tol=8, dtypes="float32 float64", samples=[
+    S(_scores(2, 8, 3, 4), normal(2, 16, 3, 4, scale=0.3), _SIZES, rpn_post_nms_top_n=6, threshold=0.3,
+      scales=(1.0, 2.5), ratios=(0.5, 2.0)),
+    S(_scores(2, 2, 3, 4), normal(2, 4, 3, 4, scale=8.0), _SIZES, rpn_pre_nms_top_n=7, rpn_post_nms_top_n=9,
+      rpn_min_size=12, scales=(2.0,), ratios=(1.0,), iou_loss=True),
+    S(_scores(1, 2, 3, 4), normal(1, 4, 3, 4), _SIZES[:1], rpn_post_nms_top_n=0, scales=(2.0,), ratios=(1.0,))])
