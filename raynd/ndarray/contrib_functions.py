@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ..dispatch import F
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..random import draw
 from ..spec import as_shape
 from .array import NDArray
@@ -109,6 +109,23 @@ def proposal(cls_prob, bbox_pred, im_info, *args, **kwargs):
     return multi_proposal(cls_prob, bbox_pred, im_info, *args, **kwargs)
 
 
+def crop(*data, offset=(0, 0), h_w=(0, 0), center_crop=False, num_args=None, out=None, name=None):
+    """A part of images (N, C, H, W): of the size of a second array's images, or ``h_w``, at ``offset`` (both height,
+    width) or, with ``center_crop``, in the middle."""
+    if len(data) not in (1, 2) or num_args not in (None, len(data)):
+        raise ArgumentError(f"Crop takes one or two arrays, and num_args={num_args} says otherwise of {len(data)}")
+    if any(need_array(x, "Crop").ndim != 4 for x in data):
+        raise ShapeError(f"Crop: arrays must be (N, C, H, W), not of shapes {[x.shape for x in data]}")
+    x, items, size = data[0], [(None, None, None)] * 2, tuple(h_w) if len(data) == 1 else data[1].shape[2:]
+    for n, length, start in zip(x.shape[2:], size, offset):
+        start = (n - length) // 2 if center_crop else start
+        if not (1 <= length and 0 <= start <= n - length):
+            raise ShapeError(f"Crop: a part of {size[0]} by {size[1]} pixels at offset {tuple(offset)} does not lie in "
+                             f"images of shape {x.shape}")
+        items.append((start, start + length, None))
+    return give(F.basic_index(x, items=tuple(items), shape=(*x.shape[:2], *size)), out)
+
+
 def _region(x, begin, end, step):
     step = step or (None,) * len(begin)
     return tuple(slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True))
@@ -131,7 +148,7 @@ def slice_assign_scalar(data, scalar=0, begin=(), end=(), step=(), out=None, nam
 FUNCTIONS = {f.__name__: f for f in (isnan, isinf, isfinite, boolean_mask, rand_zipfian, uniform, quadratic,
                                      div_sqrt_dim, dynamic_reshape, allclose, getnnz, quantized_reshape)}
 FUNCTIONS |= {"MultiProposal": multi_proposal, "Proposal": proposal}
-ND_FUNCTIONS = {"quantized_reshape": quantized_reshape}
+ND_FUNCTIONS = {"quantized_reshape": quantized_reshape, "Crop": crop}
 INTERNAL = {"_sample_unique_zipfian": sample_unique_zipfian, "_slice_assign": slice_assign,
             "_crop_assign": slice_assign, "_slice_assign_scalar": slice_assign_scalar,
             "_crop_assign_scalar": slice_assign_scalar}

@@ -213,9 +213,22 @@ def _legacy_deconvolution(data, weight, bias=None, kernel=None, stride=(), dilat
 NPX_FUNCTIONS = {f.__name__: f for f in (
     batch_norm, batch_norm_with_relu, dropout, leaky_relu, fully_connected, layer_norm, group_norm, instance_norm,
     rnn, sync_batch_norm)}
+def kl_sparse_identity(data, moving_avg, sparseness_target=0.1, penalty=0.001, momentum=0.9, out=None, name=None):
+    """The data (batch, units), activities between 0 and 1, whose recorded gradient pushes each unit's mean activity to
+    ``sparseness_target``. The mean ``moving_avg`` (units,) moves once a recorded call."""
+    for what, value in (("sparseness_target", sparseness_target), ("momentum", momentum)):
+        if not 0 <= value <= 1:
+            raise ArgumentError(f"IdentityAttachKLSparseReg: {what} must lie within 0 and 1, not {value}")
+    average = moving_avg if scope().recording else F.copy(moving_avg)
+    result = run("kl_sparse_identity", (data, average), sparseness_target=float(sparseness_target),
+                 penalty=float(penalty), momentum=float(momentum))
+    return give(result, out)
+
+
 ND_FUNCTIONS = {
     "BatchNorm": batch_norm, "BatchNorm_v1": batch_norm, "Dropout": dropout, "LeakyReLU": leaky_relu,
     "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm, "GroupNorm": _legacy_group_norm,
     "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution, "RNN": rnn,
+    "IdentityAttachKLSparseReg": kl_sparse_identity,
 }
 CONTRIB_FUNCTIONS = {"SyncBatchNorm": sync_batch_norm, "BatchNormWithReLU": batch_norm_with_relu}

@@ -156,3 +156,27 @@ operator("gradientmultiplier", "data, scalar=1.0, is_int=True, out=None", infer=
          kernel=lambda xp, data, scalar, is_int: data.copy(), nd="_contrib_gradientmultiplier",
          vjp=lambda F, dy, x, y, scalar, is_int: dy * float(scalar),
          doc="The data; its gradient is multiplied by ``scalar`` (negative values reverse it).")
+
+
+def _infer_sparse(data, moving_average, **_):
+    if data.ndim != 2 or moving_average.shape != data.shape[1:]:
+        raise ShapeError(f"IdentityAttachKLSparseReg: data must be (batch, units) and moving_avg (units,), not of "
+                         f"shapes {data.shape} and {moving_average.shape}")
+    return data, moving_average
+
+
+def _sparse(xp, data, moving_average, sparseness_target, penalty, momentum):
+    """The data; its gradient is increased by that of ``penalty`` times the Kullback-Leibler divergence of each unit's
+    mean activity from ``sparseness_target`` (Hinton 2010, A practical guide to training restricted Boltzmann machines),
+    where the mean runs over batches with ``momentum``."""
+    average = momentum * moving_average + (1 - momentum) * data.mean(axis=0)
+    return data.copy(), average, average
+
+
+def _sparse_vjp(F, dy, x, y, sparseness_target, penalty, momentum):
+    push = (1 - sparseness_target) / (1 - y[1]) - sparseness_target / y[1]
+    return (F.zeros_like(x[0]) if dy[0] is None else dy[0]) + penalty * push, None
+
+
+operator("kl_sparse_identity", "data, moving_average, sparseness_target, penalty, momentum",
+         inputs="data, moving_average", infer=_infer_sparse, kernel=_sparse, vjp=_sparse_vjp, mutates=(1,), outputs=1)

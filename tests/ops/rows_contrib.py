@@ -214,3 +214,14 @@ row("proposals", ref=_proposals, tol=8, dtypes="float32 float64", samples=[
     S(_scores(2, 2, 3, 4), normal(2, 4, 3, 4, scale=8.0), _SIZES, rpn_pre_nms_top_n=7, rpn_post_nms_top_n=9,
       rpn_min_size=12, scales=(2.0,), ratios=(1.0,), iou_loss=True),
     S(_scores(1, 2, 3, 4), normal(1, 4, 3, 4), _SIZES[:1], rpn_post_nms_top_n=0, scales=(2.0,), ratios=(1.0,))])
+
+# -- count sketches ------------------------------------------------------------------------------------------------
+
+
+def _sketch(data, h, s, out_dim):
+    return (data * s[0]) @ (h[0][:, None] == np.arange(out_dim))
+
+
+row("count_sketch", ref=_sketch, grad=(0, 2), tol=4, samples=[
+    S(normal(3, 7), ints(1, 7, high=4), normal(1, 7), out_dim=4), S(normal(0, 4), ints(1, 4), normal(1, 4), out_dim=10),
+    S(normal(2, 3, 2, 5), ints(1, 5, high=2), normal(1, 5), out_dim=3)])

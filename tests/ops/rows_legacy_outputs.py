@@ -26,3 +26,13 @@ row("make_loss", ref=lambda x, **_: x, samples=[S(normal(3, 4)), S(normal()), S(
 exempt("make_loss_grad", "make_loss")
 row("gradientmultiplier", ref=lambda x, scalar=1.0, **_: np.array(x), grad=(), second=False,
     samples=[S(normal(3, 4), scalar=0.5), S(normal()), S(normal(0, 2), scalar=-1.0)])
+
+
+def _sparse(x, average, sparseness_target, penalty, momentum):
+    average = momentum * average + (1 - momentum) * x.mean(axis=0)
+    return x, average, average
+
+
+row("kl_sparse_identity", ref=_sparse, grad=(), second=False, tol=4, samples=[
+    S(uniform(4, 3, low=0.1, high=0.9), uniform(3, low=0.1, high=0.9), sparseness_target=0.2, penalty=0.5,
+      momentum=0.7)])
