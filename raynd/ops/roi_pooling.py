@@ -6,8 +6,11 @@ import math
 from ..errors import ArgumentError, ShapeError
 from ..spec import is_float, spec
 from .indexing import add_rows
+from .parallel import run_chunks
 from .registry import operator
 from .softmax import wide
+
+_CHUNK_BYTES = 1 << 20              # of the maxima of some regions, which every pass updates
 
 
 def _infer_roi(data, rois, pooled_size, spatial_scale):
@@ -18,7 +21,7 @@ def _infer_roi(data, rois, pooled_size, spatial_scale):
         raise ArgumentError(f"roi_pooling needs floating data, not {data.dtype}")
     size = _pooled(pooled_size)
     shape = (rois.shape[0], data.shape[1], *size)
-    return spec(shape, data.dtype), spec(shape, "int64")
+    return spec(shape, data.dtype), spec(shape, "int32")
 
 
 def _pooled(pooled_size):
@@ -44,32 +47,55 @@ def _roi_pooling(xp, data, rois, pooled_size, spatial_scale):
     """
     ph, pw = _pooled(pooled_size)
     n, c, height, width = data.shape
-    out = xp.zeros((rois.shape[0], c, ph, pw), data.dtype)
-    where = xp.full(out.shape, -1, "int64")
-    if not out.size:
-        return out, where
+    count = rois.shape[0]
+    out, where = xp.zeros((count, ph * pw, c), data.dtype), xp.full((count, ph * pw, c), -1, "int32")
     place = wide(xp, rois)
+    image = place[:, 0]
     corner = place[:, 1:] * spatial_scale
     corner = (xp.sign(corner) * xp.floor(xp.abs(corner) + 0.5)).astype("int64")     # halves away from zero
     y0, y1 = _bins(xp, corner[:, 1], corner[:, 3], ph, height)
     x0, x1 = _bins(xp, corner[:, 0], corner[:, 2], pw, width)
-    tall, broad = (y1 - y0).max(axis=1).tolist(), (x1 - x0).max(axis=1).tolist()
-    planes = xp.ascontiguousarray(data.reshape(n, c, height * width).transpose(0, 2, 1))
-    for r, b in enumerate(place[:, 0].tolist()):
-        if not 0 <= b < n or min(tall[r], broad[r]) < 1:
-            continue
-        ys, xs = xp.arange(tall[r])[:, None] + y0[r], xp.arange(broad[r])[:, None] + x0[r]     # (places, parts)
-        inside = ((ys < y1[r])[:, None, :, None] & (xs < x1[r])[None, :, None, :]).reshape(-1, ph * pw)
-        pixels = (xp.minimum(ys, height - 1) * width)[:, None, :, None] + xp.minimum(xs, width - 1)[None, :, None, :]
-        pixels = pixels.reshape(-1, ph * pw)
-        values = xp.where(inside[..., None], planes[int(b)][pixels], -xp.inf)                  # (places, parts, c)
-        best, first = values.max(axis=0), pixels[0][:, None]
-        for k in range(values.shape[0] - 1, -1, -1):
-            first = xp.where(values[k] == best, pixels[k][:, None], first)
-        filled = inside[0][:, None]
-        out[r] = xp.where(filled, best, 0).T.reshape(c, ph, pw)
-        where[r] = xp.where(filled, first, -1).T.reshape(c, ph, pw)
-    return out, where
+    tall, broad = (y1 - y0).max(axis=1), (x1 - x0).max(axis=1)
+    regions = xp.flatnonzero((image >= 0) & (image < n) & (tall > 0) & (broad > 0))
+    regions = regions[xp.lexsort(xp.stack([broad[regions], tall[regions]]))]        # alike ones together
+    planes = xp.ascontiguousarray(data.reshape(n, c, height * width).transpose(0, 2, 1)).reshape(-1, c)
+    step = max(1, _CHUNK_BYTES // max(ph * pw * c * data.dtype.itemsize, 1))
+
+    def pool(first, last):
+        r = regions[first:last]
+        columns = int(broad[r].max())
+        base = (image[r].astype("int64") * (height * width))[:, None, None]
+        best, tap = xp.full((r.size * ph * pw, c), -xp.inf, data.dtype), xp.zeros((r.size * ph * pw, c), "int32")
+        for k in range(int(tall[r].max()) * columns):           # a pixel of every part at a time
+            dy, dx = divmod(k, columns)
+            ys, xs = y0[r] + dy, x0[r] + dx
+            pixels = base + ys.clip(0, height - 1)[:, :, None] * width + xs.clip(0, width - 1)[:, None, :]
+            inside = (ys < y1[r])[:, :, None] & (xs < x1[r])[:, None, :]
+            _take_maximum(xp, best, tap, k, planes, pixels.reshape(-1), inside.reshape(-1))
+        filled = ((y1 > y0)[r][:, :, None] & (x1 > x0)[r][:, None, :]).reshape(r.size, ph * pw, 1)
+        start = (y0[r][:, :, None] * width + x0[r][:, None, :]).reshape(r.size, ph * pw, 1)
+        tap = tap.reshape(r.size, ph * pw, c)
+        out[r] = xp.where(filled, best.reshape(tap.shape), 0)
+        where[r] = xp.where(filled, start + tap // columns * width + tap % columns, -1)
+    run_chunks(xp, [(i, min(i + step, regions.size)) for i in range(0, regions.size, step)], lambda: pool)
+    return tuple(xp.ascontiguousarray(a.transpose(0, 2, 1)).reshape(count, c, ph, pw) for a in (out, where))
+
+
+def _take_maximum(xp, best, tap, k, planes, pixels, inside):
+    """Update ``best`` (parts, c) and ``tap``, the number of the first element that equals it, with element ``k`` of
+    every part: ``planes[pixels]`` where ``inside``."""
+    rows = slice(None)
+    if not bool(inside.all()):
+        rows = xp.flatnonzero(inside)
+        pixels = pixels[rows]
+    values, before = planes[pixels], best[rows]
+    higher = values > before
+    if isinstance(rows, slice):
+        xp.maximum(best, values, out=best)
+        xp.copyto(tap, k, where=higher)
+    else:
+        best[rows] = xp.maximum(before, values)
+        tap[rows] = xp.where(higher, k, tap[rows])
 
 
 def _roi_grad(xp, dy, rois, where, shape):
