@@ -145,7 +145,7 @@ def _multibox_target(xp, anchor, label, cls_pred, overlap_threshold, ignore_labe
     real = xp.cumsum(label[:, :, 0] == -1, axis=1) == 0
     most = int(real.sum(axis=1).max()) if real.size else 0
     if not most or not a:
-        return offsets.reshape(n, -1), mask.reshape(n, -1), classes
+        return offsets.reshape(n, 4 * a), mask.reshape(n, 4 * a), classes
     label, real = wide(xp, label[:, :most]), real[:, :most]
     best, overlap, positive = _match(xp, boxes, label[:, :, 1:5], real, overlap_threshold)
     negative = _negatives(xp, wide(xp, cls_pred), positive, overlap, negative_mining_ratio, negative_mining_thresh,
@@ -158,7 +158,7 @@ def _multibox_target(xp, anchor, label, cls_pred, overlap_threshold, ignore_labe
     target = xp.concatenate([(g[:, :2] - mine[:, :2]) / mine[:, 2:], xp.log(g[:, 2:] / mine[:, 2:])], axis=1)
     offsets[image, place] = target / xp.asarray(variances, target.dtype)
     mask[image, place] = 1
-    return offsets.reshape(n, -1), mask.reshape(n, -1), classes
+    return offsets.reshape(n, 4 * a), mask.reshape(n, 4 * a), classes
 
 
 operator("multibox_target", "anchor, label, cls_pred, overlap_threshold=0.5, ignore_label=-1.0, "
