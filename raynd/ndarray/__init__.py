@@ -97,6 +97,8 @@ def _fill():
                "Operators whose names begin with an underscore.")
     for group, members in groups.items():
         _submodule(group, members, f"``mx.nd.{group}``.")
+    names = ("NDArray", "array", "empty", "load", "load_frombuffer", "save", "zeros")
+    _submodule("utils", {n: space[n] for n in names}, "Making arrays, and files of arrays.")
 
 
 _fill()

@@ -8,9 +8,11 @@ writes as MXNet does, and reads every version, that without a version number inc
 """
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
+import zlib
 
 import numpy
 
@@ -84,6 +86,11 @@ def _path(file):
     return os.path.expanduser(os.fspath(file))
 
 
+# What the contents of a damaged file lead to, here, in NumPy and in zipfile.
+_DAMAGED = (EOFError, struct.error, ValueError, LookupError, ArithmeticError, MemoryError, NotImplementedError,
+            RuntimeError, zlib.error)
+
+
 def read(file):
     """What a file (path, binary file or bytes) holds, as NumPy arrays: one array (``.npy``), a dict or a list."""
     try:
@@ -93,7 +100,7 @@ def read(file):
             return _read(file if file.seekable() else io.BytesIO(file.read()))
         with open(_path(file), "rb") as f:
             return _read(f)
-    except (EOFError, struct.error, ValueError, KeyError) as error:
+    except _DAMAGED as error:
         if isinstance(error, MXNetError):
             raise
         raise MXNetError(f"invalid array file: {error}") from None
@@ -107,7 +114,9 @@ def _read(f):
         try:
             with numpy.load(f, allow_pickle=False) as archive:
                 return {name: _known(archive[name]) for name in archive.files}
-        except zipfile.BadZipFile as error:
+        except (zipfile.BadZipFile, OSError) as error:
+            if isinstance(error, OSError) and error.errno != errno.EINVAL:      # that one: a seek to before the start
+                raise
             raise MXNetError(f"invalid array file: {error}") from None
     if head[:6] == _NPY:
         return _known(numpy.lib.format.read_array(f, allow_pickle=False))
@@ -154,8 +163,17 @@ def _shape(f):
     return None if ndim < 0 else struct.unpack(f"<{ndim}q", _take(f, 8 * ndim))
 
 
+_SMALL = 1 << 16
+
+
 def _take(f, count):
-    data = f.read(count)
+    if count > _SMALL:                                   # a damaged count must not decide how much memory is asked for
+        here = f.tell()
+        left = f.seek(0, io.SEEK_END) - here
+        f.seek(here)
+    else:
+        left = count
+    data = f.read(count) if count <= left else b""
     if len(data) != count:
         raise MXNetError("invalid array file: it ends too early")
     return data

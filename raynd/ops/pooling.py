@@ -32,6 +32,8 @@ class Windows:
         self.last = channel_axis(layout, n, function) != 1
         self.sizes = sizes = moved_shape(shape, self.last)[2:]
         if global_pool:
+            if 0 in sizes:
+                raise ShapeError(f"{function}: global_pool=True needs at least one element a plane, got shape {shape}")
             self.kernel, self.stride, self.pad, self.out = sizes, (1,) * n, (0,) * n, (1,) * n
         else:
             if kernel in (None, ()):

@@ -10,9 +10,9 @@ import numpy
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import ArraySpec, is_float, spec
-from .detection import suppressed
 from .registry import operator
 from .softmax import wide
+from .suppression import suppressed
 
 _ATTRS = "rpn_pre_nms_top_n=6000, rpn_post_nms_top_n=300, threshold=0.7, rpn_min_size=16, " \
          "scales=(4.0, 8.0, 16.0, 32.0), ratios=(0.5, 1.0, 2.0), feature_stride=16, iou_loss=False"
@@ -92,13 +92,17 @@ def _boxes(xp, cls_prob, bbox_pred, im_info, rpn_min_size, scales, ratios, featu
 
 
 def _survivors(xp, boxes, threshold, count):
-    """The first ``count`` of the boxes, best first, that no better one overlaps by more than ``threshold``."""
+    """The first ``count`` of the boxes (images, n, 4), best first, that no better one overlaps by more than
+    ``threshold``, as places (images, count); repeated where there are fewer."""
     whole = boxes + xp.asarray([0, 0, 1, 1], boxes.dtype)
     size = 2 * count                                  # most often enough is left of few more boxes than are asked for
     while True:
-        kept = xp.flatnonzero(~suppressed(xp, whole[:size], None, threshold, True))
-        if kept.size >= count or size >= boxes.shape[0]:
-            return kept[:count]
+        part = whole[:, :size]
+        gone = suppressed(xp, part, xp.ones(part.shape[:2], bool), None, threshold, True)
+        left = part.shape[1] - gone.sum(axis=1)
+        if size >= boxes.shape[1] or bool((left >= count).all()):
+            places = xp.argsort(gone, axis=1, kind="stable")
+            return xp.take_along_axis(places, xp.arange(count) % left[:, None], axis=1)
         size *= 2
 
 
@@ -120,12 +124,13 @@ def _proposals(xp, cls_prob, bbox_pred, im_info, rpn_pre_nms_top_n, rpn_post_nms
     best = xp.argsort(-scores, axis=1, kind="stable")
     if rpn_pre_nms_top_n > 0:
         best = best[:, :rpn_pre_nms_top_n]
-    result, chosen = xp.zeros((n, post, 5), boxes.dtype), xp.zeros((n, post, 1), boxes.dtype)
-    for image in range(n if post else 0):
-        kept = best[image, _survivors(xp, boxes[image, best[image]], threshold, post)]
-        kept = kept[xp.arange(post) % kept.size]
-        result[image, :, 0], result[image, :, 1:], chosen[image, :, 0] = image, boxes[image, kept], scores[image, kept]
-    return result.reshape(n * post, 5), chosen.reshape(n * post, 1)
+    boxes = xp.take_along_axis(boxes, best[..., None], axis=1)
+    kept = _survivors(xp, boxes, threshold, post) if n and post else xp.zeros((n, post), "int64")
+    result = xp.empty((n, post, 5), boxes.dtype)
+    result[..., 0] = xp.arange(n)[:, None]
+    result[..., 1:] = xp.take_along_axis(boxes, kept[..., None], axis=1)
+    scores = xp.take_along_axis(scores, xp.take_along_axis(best, kept, axis=1), axis=1)
+    return result.reshape(n * post, 5), scores.reshape(n * post, 1)
 
 
 operator("proposals", f"cls_prob, bbox_pred, im_info, {_ATTRS}", inputs="cls_prob, bbox_pred, im_info", infer=_infer,

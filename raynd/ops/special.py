@@ -1,4 +1,4 @@
-"""Where special functions (gamma, erf, ...) come from: SciPy for NumPy arrays, CuPy's counterpart for its own."""
+"""Where special functions (gamma, erf, ...) and sparse matrices come from: SciPy, or its counterpart in CuPy."""
 from __future__ import annotations
 
 import importlib
@@ -23,3 +23,9 @@ def special_kernel(name):
             x = x.astype("float32")
         return special(xp, name)(x)
     return kernel
+
+
+def csr_matrix(xp, values, columns, bounds, shape):
+    """The sparse matrix of rows ``values[bounds[i]:bounds[i + 1]]`` at ``columns``; repeated columns add up."""
+    sparse = importlib.import_module("cupyx.scipy.sparse" if xp.__name__ == "cupy" else "scipy.sparse")
+    return sparse.csr_matrix((values, columns, bounds), shape)
