@@ -82,6 +82,13 @@ def test_hawkes_likelihood_can_be_cut_in_two():
     two, end = run(middle, slice(4, None), lags.sum() - half + 1)
     assert whole.asscalar() == pytest.approx(one.asscalar() + two.asscalar(), rel=1e-5)
     numpy.testing.assert_allclose(last.asnumpy(), end.asnumpy(), rtol=1e-5)
+    lda.attach_grad()
+    with autograd.record():                             # each output alone carries gradients
+        value, state = run(start, slice(None), lags.sum() + 1)
+    value.backward(retain_graph=True)
+    assert (lda.grad.asnumpy() < 4 / lda.asnumpy() - lags.sum() - 1 + 1e-4).all()     # 4 points each, lda at the least
+    state.backward()
+    assert not lda.grad.asnumpy().any()
     with pytest.raises(ValueError, match="valid_length"):
         nd.contrib.hawkesll(lda, alpha, beta, start, nd.array(lags), marks, nd.array([9]),
                             nd.array([9]))[0].asnumpy()

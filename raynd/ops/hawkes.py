@@ -159,7 +159,8 @@ def _backward(p, share, d_out_state, d_last_gap):
 
 
 def _vjp(F, dy, x, y):
-    dy = [F.zeros_like(o) if g is None else g for g, o in zip(dy, y)]
+    # like inputs, since what is read may not depend on which gradients there are
+    dy = [F.zeros_like(like) if g is None else g for g, like in zip(dy, (x[7], x[3]))]
     lda, alpha, beta, state, lags, max_time = F.hawkesll_grad(*dy, *x)
     return lda, alpha, beta, state, lags, None, None, max_time
 

@@ -174,8 +174,9 @@ def _sparse(xp, data, moving_average, sparseness_target, penalty, momentum):
 
 
 def _sparse_vjp(F, dy, x, y, sparseness_target, penalty, momentum):
-    push = (1 - sparseness_target) / (1 - y[1]) - sparseness_target / y[1]
-    return (F.zeros_like(x[0]) if dy[0] is None else dy[0]) + penalty * push, None
+    if dy[0] is None:
+        return None, None
+    return dy[0] + penalty * ((1 - sparseness_target) / (1 - y[1]) - sparseness_target / y[1]), None
 
 
 operator("kl_sparse_identity", "data, moving_average, sparseness_target, penalty, momentum",

@@ -58,7 +58,7 @@ def _strands(xp, dilation, length):
     steps = _steps(dilation)
     for step in sorted(set(steps)):
         heads = [h for h, s in enumerate(steps) if s == step]
-        yield _Strands(slice(None) if len(heads) == len(steps) else heads, step, length)
+        yield _Strands(slice(None) if len(heads) == len(steps) else xp.asarray(heads), step, length)
 
 
 def _steps(dilation):
