@@ -68,19 +68,14 @@ def _steps(dilation):
     return steps
 
 
-def _blocks(xp, count, before, after, dtype):
-    """(tokens in a block, blocks of a strand)."""
-    block = min(count, max(_SHORTEST_BLOCK, (before + after) // 2))
-    return block, -(-count // block)
-
-
 class _Band:
     """Products of blocks of tokens with their surroundings: pieces of the work, and the diagonal band of each."""
 
     def __init__(self, xp, count, before, after, dtype):
         self.xp, self.dtype = xp, dtype
         self.window = before + after + 1
-        self.block, self.blocks = _blocks(xp, count, before, after, dtype)
+        self.block = min(count, max(_SHORTEST_BLOCK, (before + after) // 2))
+        self.blocks = -(-count // self.block)
         self.width = self.block + before + after
         self.padded = self.blocks * self.block                     # length of a strand of whole blocks
         self.around = self.padded + before + after                 # with its margins
