@@ -306,3 +306,11 @@ def test_recorded_assignment_broadcasts_and_casts():
     np.testing.assert_array_equal(x.grad.asnumpy(), np.full(H.shape, 12.0))
     with autograd.record(), pytest.raises(MXNetError):     # through a view: the base could not know of it
         from_numpy(np.zeros((2, *H.shape)))[0][:] = x * 2
+
+
+@pytest.mark.parametrize("index", [[0, 10 ** 7], [-1, 2], [3, 0]])
+@pytest.mark.parametrize("width", [1, 4])
+def test_rows_are_not_added_out_of_bounds(index, width):
+    from raynd.ops.indexing import add_rows
+    with pytest.raises(IndexError, match="outside 0 to 2"):
+        add_rows(np, 3, np.array(index), np.ones((2, width), "float32"))

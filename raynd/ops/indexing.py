@@ -116,7 +116,7 @@ def _whole(items, shape):
 
 
 def add_rows(xp, count, index, rows):
-    """``result[index[i]] += rows[i]`` into zeros of ``count`` rows; ``index`` (integers within bounds) may repeat.
+    """``result[index[i]] += rows[i]`` into zeros of ``count`` rows; ``index`` (integers from 0) may repeat.
 
     Sums are made in the order of the rows, so the result is reproducible. On NumPy it is a product with a sparse matrix
     that has a one a column, many times as fast as ``add.at``.
@@ -127,6 +127,8 @@ def add_rows(xp, count, index, rows):
         result = xp.zeros(shape, rows.dtype)
         xp.add.at(result, index, rows)
         return result
+    if index.size and not (0 <= int(index.min()) and int(index.max()) < count):      # scipy would write elsewhere
+        raise IndexError(f"an index lies outside 0 to {count - 1}")
     if width == 1 and rows.dtype.kind == "f":
         return xp.bincount(index, weights=rows.reshape(-1), minlength=count).reshape(shape).astype(rows.dtype)
     from scipy import sparse
