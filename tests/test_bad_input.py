@@ -155,6 +155,13 @@ def test_has_a_result(call, expected):
     numpy.testing.assert_array_equal(result, expected)
 
 
+def test_an_empty_batch_does_not_move_running_statistics():
+    mean, variance = np.ones(3), np.full(3, 2)
+    with mx.autograd.train_mode():
+        npx.batch_norm(z(0, 3, 4), np.ones(3), z(3), mean, variance)
+    assert mean.asnumpy().tolist() == [1, 1, 1] and variance.asnumpy().tolist() == [2, 2, 2]
+
+
 def test_gradients_of_empty_batches():
     """Zero-size batches go backward too, and leave zeros at the parameters."""
     weight = np.ones((2, 1, 3, 3))

@@ -1,9 +1,9 @@
-"""Element-wise operators on arrays that are large enough to be computed in blocks and on threads."""
+"""Element-wise operators and normalisations on arrays that are large enough to be computed in blocks and on threads."""
 import numpy
 import pytest
 
 from raynd import autograd, np, npx
-from raynd.ops import blocks, parallel
+from raynd.ops import batch_norm, blocks, layer_norm, parallel
 
 
 @pytest.fixture(params=[1, 3])
@@ -74,3 +74,48 @@ def test_gradients_are_those_of_small_arrays(threads, name):
     data = random(SIZE)
     numpy.testing.assert_allclose(gradient(data)[:100], gradient(data[:100]), rtol=1e-5, atol=1e-7)
     numpy.testing.assert_allclose(gradient(data)[-100:], gradient(data[-100:]), rtol=1e-5, atol=1e-7)
+
+
+def normalised(x, axes, eps=1e-5):
+    x = x.astype("float64")
+    return (x - x.mean(axes, keepdims=True)) / numpy.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+def normalised_gradient(x, dy, axes, eps=1e-5):
+    x, dy, y = x.astype("float64"), dy.astype("float64"), normalised(x, axes, eps)
+    dx = dy - dy.mean(axes, keepdims=True) - y * (dy * y).mean(axes, keepdims=True)
+    return dx / numpy.sqrt(x.var(axes, keepdims=True) + eps)
+
+
+@pytest.mark.parametrize("axis, shape", [(1, (13, 5, 7)), (1, (23, 6)), (0, (6, 9)), (2, (4, 5, 6))])
+@pytest.mark.parametrize("kind", ["batch", "layer"])
+def test_normalisation_in_chunks(threads, monkeypatch, kind, axis, shape):
+    monkeypatch.setenv("RAYND_KERNELS", "reference")
+    monkeypatch.setattr(batch_norm, "_CHUNK_BYTES", 300)
+    monkeypatch.setattr(layer_norm, "_CHUNK", 40)
+    x, dy = random(shape, 1) + 5, random(shape, 2)
+    gamma, beta = random(shape[axis], 3), random(shape[axis], 4)
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    axes = others if kind == "batch" else axis
+    data, *parameters = (np.array(a) for a in (x, gamma, beta))
+    for a in (data, *parameters):
+        a.attach_grad()
+    moving = np.zeros(shape[axis]), np.ones(shape[axis])
+    with autograd.record():
+        if kind == "batch":
+            y = npx.batch_norm(data, *parameters, *moving, fix_gamma=False, axis=axis, eps=1e-5, momentum=0.75)
+        else:
+            y = npx.layer_norm(data, *parameters, axis=axis, eps=1e-5)
+    y.backward(np.array(dy))
+    spread = [-1 if i == axis else 1 for i in range(len(shape))]
+    scale, shift = gamma.reshape(spread), beta.reshape(spread)
+    close = {"rtol": 2e-4, "atol": 2e-5}
+    numpy.testing.assert_allclose(y.asnumpy(), normalised(x, axes) * scale + shift, **close)
+    dx = normalised_gradient(x, dy * scale if kind == "layer" else dy, axes)
+    if kind == "batch":
+        dx = dx * scale
+        numpy.testing.assert_allclose(moving[0].asnumpy(), x.mean(others) / 4, **close)
+        numpy.testing.assert_allclose(moving[1].asnumpy(), 0.75 + x.var(others) / 4, **close)
+    numpy.testing.assert_allclose(data.grad.asnumpy(), dx, **close)
+    numpy.testing.assert_allclose(parameters[0].grad.asnumpy(), (normalised(x, axes) * dy).sum(others), **close)
+    numpy.testing.assert_allclose(parameters[1].grad.asnumpy(), dy.sum(others), **close)

@@ -61,6 +61,17 @@ def run_chunks(xp, chunks, worker):
     return [function]
 
 
+def map_chunks(xp, function, *sequences):
+    """The results of ``function`` for the elements of the sequences, in order, computed on threads."""
+    calls = list(zip(*sequences))
+    results = [None] * len(calls)
+
+    def run(i, arguments):
+        results[i] = function(*arguments)
+    run_chunks(xp, list(enumerate(calls)), lambda: run)
+    return results
+
+
 def _in_threads(chunks, worker, count):
     libraries = _blas()
     before = [library.num_threads for library in libraries]
