@@ -5,6 +5,7 @@ import math
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import as_dtype, is_float, normalize_axis, promote, spec
+from .creation import constant
 from .indexing import add_rows
 from .products import common
 from .registry import operator
@@ -140,10 +141,10 @@ def _infer_one_hot(data, depth, on_value, off_value, dtype):
 def _one_hot(xp, data, depth, on_value, off_value, dtype):
     """``on_value`` at the index along a new last axis of size ``depth``, ``off_value`` elsewhere; an index out of
     bounds gives ``off_value`` only."""
-    index = whole(xp, data).reshape(-1)
-    result = xp.full(data.shape + (depth,), off_value, dtype=as_dtype(dtype))
+    index, dtype = whole(xp, data).reshape(-1), as_dtype(dtype)
+    result = xp.full(data.shape + (depth,), constant(xp, off_value, dtype), dtype)
     valid = xp.flatnonzero((index >= 0) & (index < depth))
-    result.reshape(-1)[valid * depth + index[valid]] = on_value
+    result.reshape(-1)[valid * depth + index[valid]] = constant(xp, on_value, dtype)
     return result
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import normalize_axis, spec
+from .creation import constant
 from .elementwise import operand_shape
 from .registry import operator
 
@@ -36,7 +37,7 @@ def _sequence_mask(xp, data, sequence_length, use_sequence_length, value, axis):
     other of these is the batch."""
     if not use_sequence_length:
         return data.copy()
-    return xp.where(_valid(xp, data, sequence_length, axis), data, data.dtype.type(value))
+    return xp.where(_valid(xp, data, sequence_length, axis), data, constant(xp, value, data.dtype))
 
 
 def _sequence_mask_vjp(F, dy, x, y, use_sequence_length, value, axis):
