@@ -13,7 +13,7 @@ def _filled(shape, dtype, **_):
 
 
 def constant(xp, value, dtype):
-    """``value`` in ``dtype``, wrapped around as an array would be where it does not fit (a Python number would raise)."""
+    """``value`` in ``dtype``, wrapped around where it does not fit, as an array would be (NumPy refuses a number)."""
     return xp.asarray(value).astype(dtype, copy=False)
 
 
