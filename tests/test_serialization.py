@@ -126,9 +126,9 @@ def test_older_and_sparse_files():
 def test_sparse_arrays_of_npz(tmp_path):
     """Their parts as MXNet writes them; its 'format' has a header that NumPy cannot read."""
     path = tmp_path / "sparse.npz"
-    parts = {"a/data": numpy.array([1.0, 2.0], "float32"), "a/indptr": numpy.array([0, 1, 2]), "a/indices": numpy.array([1, 0]),
-             "a/shape": numpy.array([2, 2]), "b/data": numpy.ones((1, 2), "float32"), "b/indices": numpy.array([2]),
-             "b/shape": numpy.array([3, 2]), "c": numpy.arange(3)}
+    parts = {"a/data": numpy.array([1.0, 2.0], "float32"), "a/indptr": numpy.array([0, 1, 2]),
+             "a/indices": numpy.array([1, 0]), "a/shape": numpy.array([2, 2]), "b/data": numpy.ones((1, 2), "float32"),
+             "b/indices": numpy.array([2]), "b/shape": numpy.array([3, 2]), "c": numpy.arange(3)}
     numpy.savez(path, **parts)
     with zipfile.ZipFile(path, "a") as archive:
         for name in ("a", "b"):
