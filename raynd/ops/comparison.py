@@ -1,6 +1,8 @@
 """Element-wise operators whose results are bools or integers, and choices by a condition."""
 from __future__ import annotations
 
+import numpy
+
 from ..errors import ArgumentError
 from ..spec import ArraySpec, broadcast, spec
 from .blocks import in_blocks, select
@@ -126,10 +128,18 @@ operator("where", "condition, x, y", infer=_infer_where, bind=_bind_where, broad
          doc="Elements of ``x`` where ``condition`` is not zero, else of ``y``; all three broadcast.")
 
 
+def _bound(a, value):
+    """A bound of ``clip`` for ``a``: a whole number beyond an integer dtype is its end, as no value lies there."""
+    if a.dtype.kind not in "iu" or not isinstance(value, int):
+        return value
+    info = numpy.iinfo(a.dtype)
+    return min(max(value, info.min), info.max)
+
+
 def _clip(xp, a, a_min=None, a_max=None):
     if a_min is not None:
-        a = xp.maximum(a, a_min)
-    return a if a_max is None else xp.minimum(a, a_max)
+        a = xp.maximum(a, _bound(a, a_min))
+    return a if a_max is None else xp.minimum(a, _bound(a, a_max))
 
 
 def _infer_clip(a, a_min, a_max):

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import normalize_axis, spec
+from .creation import constant
 from .elementwise import operand_shape
 from .registry import operator
 
@@ -13,6 +14,8 @@ def _lengths(data, sequence_length, use_sequence_length, axis, function, axes=(0
     if len(data.shape) < 2:
         raise ShapeError(f"{function}: data needs at least 2 axes (time and batch), not shape {data.shape}")
     normalize_axis(axis, len(data.shape))
+    if sequence_length is not None and not use_sequence_length:
+        raise ArgumentError(f"{function}: sequence_length has no effect without use_sequence_length=True")
     if use_sequence_length:
         if sequence_length is None:
             raise ArgumentError(f"{function}: sequence_length is needed with use_sequence_length=True")
@@ -35,7 +38,7 @@ def _sequence_mask(xp, data, sequence_length, use_sequence_length, value, axis):
     other of these is the batch."""
     result = data.copy()
     if use_sequence_length:
-        result[~_valid(xp, data, sequence_length, axis)] = value
+        result[~_valid(xp, data, sequence_length, axis)] = constant(xp, value, data.dtype)
     return result
 
 

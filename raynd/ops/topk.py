@@ -20,7 +20,9 @@ def _topk_shape(shape, axis, k):
             size *= n
         shape, axis = (size,), 0
     axis = normalize_axis(axis, len(shape))
-    if not isinstance(k, int) or k > shape[axis]:
+    if not isinstance(k, int):
+        raise ArgumentError(f"topk: k must be an integer, not {k!r}")
+    if k > shape[axis]:
         raise ShapeError(f"topk: k must be at most {shape[axis]}, the length of the axis, got {k!r}")
     k = k if k > 0 else shape[axis]
     return shape[:axis] + (k,) + shape[axis + 1:], axis, k
