@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 import raynd as mx
-from raynd import autograd, npx
+from raynd import autograd, nd, npx
 from raynd.errors import ArgumentError, MXNetError, ShapeError
 
 
@@ -106,6 +106,20 @@ BAD = {
     "a pooling window larger than the input": lambda: npx.pooling(array(1, 2, 3, 3), kernel=(4, 4)),
     "too large an adjustment":
         lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, adj=(1, 1)),
+    "a target that no padding gives":
+        lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, target_shape=(4, 5)),
+    "a window of size 0": lambda: npx.pooling(array(1, 2, 3, 3), kernel=0),
+    "a kernel that is not the weight's":
+        lambda: npx.deformable_convolution(array(1, 2, 4, 4), array(1, 18, 2, 2), array(2, 2, 2, 2), kernel=(3, 3),
+                                           no_bias=True),
+    "another number of filters":
+        lambda: npx.deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(2, 2, 2, 2), kernel=(2, 2),
+                                           no_bias=True, num_filter=3),
+    "a mask of another shape":
+        lambda: npx.modulated_deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(1, 3, 3, 3),
+                                                     array(2, 2, 2, 2), kernel=(2, 2), no_bias=True),
+    "an image without channels to resize": lambda: nd.contrib.BilinearResize2D(nd.ones((4, 4)), height=2, width=2),
+    "an image without channels to enlarge": lambda: nd.UpSampling(nd.ones((4, 4)), scale=2),
     "inputs that do not fit the weight": lambda: npx.fully_connected(array(2, 3), array(4, 5)),
     "k above the axis": lambda: npx.topk(array(2, 3), k=4),
     "a dropout rate above 1": lambda: npx.dropout(array(3), p=1.5),
@@ -133,6 +147,23 @@ WRONG = {
 }
 
 
+WRONG |= {f"{name}: an array that has no effect": call for name, call in {
+    "convolution": lambda: npx.convolution(array(1, 2, 5, 5), array(2, 2, 3, 3), array(2), no_bias=True),
+    "deconvolution": lambda: nd.Deconvolution(nd.ones((1, 2, 5, 5)), nd.ones((2, 2, 3, 3)), nd.ones((2,))),
+    "deformable": lambda: npx.deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(2, 2, 2, 2),
+                                                     array(2), kernel=(2, 2), no_bias=True),
+    "dense": lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((4, 3)), nd.ones((4,)), num_hidden=4, no_bias=True),
+    "softmax": lambda: npx.softmax(array(2, 3), array(2)),
+    "sequence_mask": lambda: npx.sequence_mask(array(2, 3), array(3)),
+    "sequence_last": lambda: npx.sequence_last(array(2, 3), array(3)),
+    "sequence_reverse": lambda: npx.sequence_reverse(array(2, 3), array(3)),
+    "leaky_relu": lambda: nd.LeakyReLU(nd.ones((2, 3)), nd.ones((3,))),
+    "rnn": lambda: nd.RNN(nd.ones((2, 1, 1)), nd.ones((4,)), nd.ones((1, 1, 1)), nd.ones((1, 1, 1)), mode="rnn_relu",
+                          state_size=1, num_layers=1),
+    "ctc_loss": lambda: npx.ctc_loss(array(3, 1, 4), mx.np.ones((1, 2)), array(1)),
+    "up_sampling": lambda: nd.UpSampling(nd.ones((1, 1, 2, 2)), nd.ones((1, 1, 2, 2)), scale=2, num_args=1)}.items()}
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_arguments_that_are_not_supported_raise_at_the_call(case):
     with pytest.raises(ArgumentError):
@@ -145,6 +176,10 @@ def test_values_out_of_range_are_error_values():
     assert numpy.isfinite(good.asnumpy()).all()
     with pytest.raises(MXNetError, match="label"):
         bad.asnumpy()
+    for blank, place in (("first", 0), ("last", 3)):        # the blank is no label
+        with pytest.raises(IndexError, match="blank"):
+            npx.ctc_loss(array(3, 1, 4), mx.np.full((1, 2), place), label_lengths=mx.np.full(1, 2),
+                         use_label_lengths=True, blank_label=blank).asnumpy()
     with pytest.raises(IndexError):
         npx.sequence_last(array(3, 2), mx.np.array([1.0, 7.0]), use_sequence_length=True).asnumpy()
 
@@ -213,3 +248,26 @@ def test_convolution_in_chunks_and_on_threads_is_the_same(monkeypatch, kernel, o
             monkeypatch.setattr(kernels, "SMALL_CHANNELS", channels)
             for a, b in zip(run(), whole):
                 numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_parameters_have_the_names_and_order_of_mxnet():
+    x, four = array(2, 3), [array(3)] * 4
+    legacy = nd.ones((2, 3)), *[nd.ones((3,))] * 4
+    names = "data", "gamma", "beta", "moving_mean", "moving_var"
+    assert nd.BatchNorm(**dict(zip(names, legacy)), name="bn").shape == (2, 3)
+    assert npx.batch_norm_with_relu(**dict(zip(names, (x, *four)))).shape == (2, 3)
+    for name in ("relu", "sigmoid", "softsign", "erf", "erfinv", "gamma", "gammaln", "digamma", "mish", "silu"):
+        assert getattr(npx, name)(data=x).shape == (2, 3)
+    assert npx.batch_dot(a=array(1, 2, 3), b=array(1, 3, 2)).shape == (1, 2, 2)
+    expected = x.asnumpy() - numpy.log(numpy.exp(x.asnumpy()).sum(0))
+    for y in (npx.log_softmax(x, 0), nd.log_softmax(x.as_nd_ndarray(), 0), x.as_nd_ndarray().log_softmax(0, 1.0)):
+        numpy.testing.assert_allclose(y.asnumpy(), expected, rtol=1e-5, atol=1e-6)
+    assert nd.RNN(nd.ones((2, 1, 1)), nd.ones((4,)), nd.ones((1, 1, 1)), None, None, 1, 1, False, "rnn_tanh"
+                  ).shape == (2, 1, 1)
+
+
+def test_statistics_of_half_precision_data_are_half_precision():
+    x, one = mx.np.ones((2, 4, 3), dtype="float16"), mx.np.ones(4, dtype="float16")
+    for results in (npx.layer_norm(x, one, one, axis=1, output_mean_var=True),
+                    npx.group_norm(x, one, one, num_groups=2, output_mean_var=True)):
+        assert [y.dtype for y in results] == ["float16"] * 3

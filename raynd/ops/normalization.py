@@ -387,7 +387,7 @@ _L2_AXES = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: (1,),
 def _infer_l2(data, eps, mode):
     if mode not in _L2_AXES:
         raise ArgumentError(f"l2_normalization: mode must be 'instance', 'channel' or 'spatial', not {mode!r}")
-    if len(data.shape) < (2 if mode != "spatial" else 3):
+    if len(data.shape) < {"instance": 1, "channel": 2, "spatial": 3}[mode]:
         raise ShapeError(f"l2_normalization: data of shape {data.shape} has too few axes for mode {mode!r}")
     return data
 

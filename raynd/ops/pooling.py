@@ -324,12 +324,14 @@ def averaging_matrix(xp, n, out, dtype):
 def _adaptive_sizes(shape, output_size):
     if len(shape) != 4:
         raise ShapeError(f"adaptive pooling: data must have 4 axes, not shape {shape}")
-    size = per_axis(output_size, 2, 1, "output_size", "adaptive pooling")
-    return size
+    if isinstance(output_size, tuple) and len(output_size) == 1:
+        output_size = output_size[0]
+    return per_axis(output_size, 2, 1, "output_size", "adaptive pooling")
 
 
 def _adaptive_avg(xp, data, output_size):
-    """Averages over ``output_size`` (height, width) windows that cover the last two axes; None and () mean 1 by 1."""
+    """Averages over ``output_size`` (height, width) windows that cover the last two axes; one number is both, None and
+    () mean 1 by 1."""
     h, w = _adaptive_sizes(data.shape, output_size)
     x = wide(xp, data)
     return xp.matmul(xp.matmul(averaging_matrix(xp, x.shape[2], h, x.dtype), x),
