@@ -271,3 +271,11 @@ def test_statistics_of_half_precision_data_are_half_precision():
     for results in (npx.layer_norm(x, one, one, axis=1, output_mean_var=True),
                     npx.group_norm(x, one, one, num_groups=2, output_mean_var=True)):
         assert [y.dtype for y in results] == ["float16"] * 3
+
+
+def test_sync_batch_norm_returns_the_variance():
+    x, one, zero = nd.array(numpy.arange(6.0).reshape(3, 2) ** 2), nd.ones((2,)), nd.zeros((2,))
+    for training, expected in ((True, x.asnumpy().var(0)), (False, numpy.ones(2))):
+        with autograd.train_mode() if training else autograd.predict_mode():
+            y = nd.contrib.SyncBatchNorm(x, one, zero, zero, one, output_mean_var=True, key="bn")
+        numpy.testing.assert_allclose(y[2].asnumpy(), expected, rtol=1e-5)

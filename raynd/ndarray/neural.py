@@ -176,11 +176,15 @@ def instance_norm(data, gamma, beta, eps=0.001, out=None, **kwargs):
 def sync_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
                     use_global_stats=False, output_mean_var=False, ndev=1, key=None, out=None, **kwargs):
     """:func:`batch_norm` over one device's part of a batch. For statistics over several devices use
-    ``gluon.nn.SyncBatchNorm``."""
+    ``gluon.nn.SyncBatchNorm``. ``output_mean_var``: also returns the mean and the variance."""
     if ndev not in (None, 1):
         raise ArgumentError("sync_batch_norm: ndev > 1 needs the arrays of all devices; use gluon.nn.SyncBatchNorm")
-    return batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
-                      output_mean_var, out=out, **kwargs)
+    result = batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+                        output_mean_var, **kwargs)
+    if output_mean_var:
+        result[2] = F.reciprocal(F.square(result[2])) - eps
+        return several(result, True, out)
+    return give(result, out)
 
 
 def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length=None, mode=None, state_size=None,

@@ -398,11 +398,11 @@ def _pool(x, kernel=None, stride=None, pad=None, pool_type="max", pooling_conven
         low = [a * s - p for a, s, p in zip(at, stride, pad)]
         high = [min(lo + k, m + p) for lo, k, m, p in zip(low, kernel, sizes, pad)]
         count = np.prod([h - lo for h, lo in zip(high, low)])
-        inside = [slice(max(lo, 0), min(h, m)) for lo, h, m in zip(low, high, sizes)]
+        inside = [slice(max(lo, 0), max(min(h, m), 0)) for lo, h, m in zip(low, high, sizes)]
         v = x[(slice(None), slice(None), *inside)]
         v = v.reshape(*x.shape[:2], int(np.prod(v.shape[2:])))
         if count_include_pad is False:
-            count = v.shape[2]
+            count = max(v.shape[2], 1)
         p = p_value or 1
         value = {"max": lambda v=v: v.max(2), "sum": lambda v=v: v.sum(2), "avg": lambda v=v, c=count: v.sum(2) / c,
                  "lp": lambda v=v, p=p: (v ** p).sum(2) ** (1 / p)}[pool_type]()
@@ -413,6 +413,7 @@ def _pool(x, kernel=None, stride=None, pad=None, pool_type="max", pooling_conven
 _POOLS = [
     S(distinct(2, 3, 6, 4, scale=0.1), kernel=(2, 2), stride=(2, 2)),
     S(distinct(2, 2, 5, 6, scale=0.1), kernel=(3, 2), stride=(2, 1), pad=(1, 1)),
+    S(normal(1, 2, 4, 5), kernel=(2, 2), pad=(3, 2), pool_type="avg", count_include_pad=False),
     S(distinct(2, 2, 6, 5, scale=0.1), kernel=(3, 3), stride=(2, 2), pooling_convention="full"),
     S(distinct(2, 2, 7, scale=0.1), kernel=(3,), stride=(2,), pooling_convention="same"),
     S(distinct(1, 2, 3, 4, 4, scale=0.1), kernel=(2, 2, 2), stride=(1, 2, 2)),
