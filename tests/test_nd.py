@@ -346,6 +346,7 @@ def test_output_layers_have_the_gradient_of_their_loss():
         assert gradient(nd.SoftmaxOutput, numpy.ones((0, 3)), nd.zeros((0,)), normalization=normalization).size == 0
         assert gradient(nd.SoftmaxOutput, numpy.ones((2, 3, 0)), nd.zeros((2, 0)), normalization=normalization,
                         multi_output=True).size == 0
+        assert gradient(nd.SVMOutput, numpy.ones((0, 3)), nd.zeros((0,))).size == 0
         assert gradient(nd.MakeLoss, numpy.ones(0), normalization=normalization).size == 0
     with pytest.raises(ValueError):
         nd.SoftmaxOutput(nd.array(v), nd.ones((3,)))

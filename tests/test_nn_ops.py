@@ -279,3 +279,18 @@ def test_sync_batch_norm_returns_the_variance():
         with autograd.train_mode() if training else autograd.predict_mode():
             y = nd.contrib.SyncBatchNorm(x, one, zero, zero, one, output_mean_var=True, key="bn")
         numpy.testing.assert_allclose(y[2].asnumpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("function", [npx.l2_normalization, lambda x: npx.lrn(x, knorm=0.0, alpha=1e-6)])
+def test_gradients_of_half_precision_are_as_precise_as_their_values(function):
+    results = []
+    for dtype in ("float16", "float32"):
+        x = mx.np.array(numpy.array([[0, 0], [0.001, 2]])[:, :, None] + numpy.zeros(3), dtype=dtype)
+        x[0] = 0.0 if function is npx.l2_normalization else 0.5
+        x.attach_grad()
+        with autograd.record():
+            y = function(x)
+        y.backward(mx.np.array(numpy.full(y.shape, 1e-3), dtype=dtype))
+        results.append(x.grad.asnumpy().astype("float32"))
+    assert numpy.isfinite(results[0]).all()
+    numpy.testing.assert_allclose(results[0], results[1], rtol=5e-3, atol=1e-6)

@@ -143,7 +143,7 @@ def _infer_svm(data, label, **_):
 
 
 def _svm_grad(xp, data, label, margin, regularization_coefficient, use_linear):
-    x = data.reshape(data.shape[0], -1)
+    x = data.reshape(data.shape[0], math.prod(data.shape[1:]))
     hit = label.reshape(-1, 1).astype("int64") == xp.arange(x.shape[1]).reshape(1, -1)
     sign = xp.where(hit, -1.0, 1.0)
     slack = xp.maximum(margin + sign * x, 0.0)
