@@ -294,3 +294,30 @@ def test_gradients_of_half_precision_are_as_precise_as_their_values(function):
         results.append(x.grad.asnumpy().astype("float32"))
     assert numpy.isfinite(results[0]).all()
     numpy.testing.assert_allclose(results[0], results[1], rtol=5e-3, atol=1e-6)
+
+
+NOTHING = {
+    "no channels to sample": (lambda x, grid: nd.BilinearSampler(x, grid), (2, 0, 4, 4), (2, 2, 3, 3)),
+    "no images to sample": (lambda x, grid: nd.BilinearSampler(x, grid), (0, 1, 4, 4), (0, 2, 3, 3)),
+    "no channels to convolve": (lambda x, offset, w: npx.deformable_convolution(x, offset, w, no_bias=True),
+                                (2, 0, 4, 4), (2, 8, 3, 3), (3, 0, 2, 2)),
+    "heads of size 0": (lambda x: npx.interleaved_matmul_selfatt_qk(x, heads=2), (3, 2, 0)),
+    "no time": (lambda x, p, h: npx.rnn(x, p, h, mode="gru", state_size=2, num_layers=1, state_outputs=True)[1],
+                (0, 2, 3), (42,), (1, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_gradients_of_empty_arrays(case):
+    function, *shapes = NOTHING[case]
+    arrays = [mx.np.ones(shape) for shape in shapes]
+    for a in arrays:
+        a.attach_grad()
+    with autograd.record():
+        y = function(*arrays)
+    y.backward()
+    grads = [a.grad.asnumpy() for a in arrays]
+    assert all(g.shape == s and numpy.isfinite(g).all() for g, s in zip(grads, shapes))
+    if case == "no time":
+        numpy.testing.assert_array_equal(y.asnumpy(), 1)
+        numpy.testing.assert_array_equal(grads[2], 1)

@@ -69,7 +69,7 @@ def _bilinear_points_grad(xp, dy, data, y, x, inside):
     n, c, height, width = data.shape
     flat = data.reshape(n, c, height * width)
     gy, gx = xp.zeros(y.shape, data.dtype), xp.zeros(x.shape, data.dtype)
-    if not flat.shape[2]:
+    if not flat.size:
         return xp.zeros(data.shape, data.dtype), gy, gx
     index, rows = [], []
     base = xp.arange(n)[:, None] * (height * width)
