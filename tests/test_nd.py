@@ -339,6 +339,15 @@ def test_output_layers_have_the_gradient_of_their_loss():
     stacked = numpy.stack([v, v + 1], axis=2)
     check(gradient(nd.SoftmaxOutput, stacked, nd.array([[1, 1], [0, 0]]), multi_output=True),
           numpy.stack([p - hot, p - hot], axis=2) / 2)
+    for normalization, count in (("null", 1), ("batch", 4)):           # a batch of softmaxes, whatever their places
+        check(gradient(nd.SoftmaxOutput, numpy.stack([v, v]), nd.array([[1, 0], [1, 0]]), preserve_shape=True,
+                       normalization=normalization), numpy.stack([p - hot, p - hot]) / count)
+    for normalization in ("null", "batch", "valid"):
+        assert gradient(nd.SoftmaxOutput, numpy.ones((0, 3)), nd.zeros((0,)), normalization=normalization).size == 0
+        assert gradient(nd.SoftmaxOutput, numpy.ones((2, 3, 0)), nd.zeros((2, 0)), normalization=normalization,
+                        multi_output=True).size == 0
+        assert gradient(nd.SVMOutput, numpy.ones((0, 3)), nd.zeros((0,))).size == 0
+        assert gradient(nd.MakeLoss, numpy.ones(0), normalization=normalization).size == 0
     with pytest.raises(ValueError):
         nd.SoftmaxOutput(nd.array(v), nd.ones((3,)))
     with pytest.raises(TypeError):

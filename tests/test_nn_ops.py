@@ -5,7 +5,7 @@ import numpy
 import pytest
 
 import raynd as mx
-from raynd import autograd, npx
+from raynd import autograd, nd, npx
 from raynd.errors import ArgumentError, MXNetError, ShapeError
 
 
@@ -106,6 +106,20 @@ BAD = {
     "a pooling window larger than the input": lambda: npx.pooling(array(1, 2, 3, 3), kernel=(4, 4)),
     "too large an adjustment":
         lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, adj=(1, 1)),
+    "a target that no padding gives":
+        lambda: npx.deconvolution(array(1, 2, 3, 3), array(2, 2, 3, 3), no_bias=True, target_shape=(4, 5)),
+    "a window of size 0": lambda: npx.pooling(array(1, 2, 3, 3), kernel=0),
+    "a kernel that is not the weight's":
+        lambda: npx.deformable_convolution(array(1, 2, 4, 4), array(1, 18, 2, 2), array(2, 2, 2, 2), kernel=(3, 3),
+                                           no_bias=True),
+    "another number of filters":
+        lambda: npx.deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(2, 2, 2, 2), kernel=(2, 2),
+                                           no_bias=True, num_filter=3),
+    "a mask of another shape":
+        lambda: npx.modulated_deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(1, 3, 3, 3),
+                                                     array(2, 2, 2, 2), kernel=(2, 2), no_bias=True),
+    "an image without channels to resize": lambda: nd.contrib.BilinearResize2D(nd.ones((4, 4)), height=2, width=2),
+    "an image without channels to enlarge": lambda: nd.UpSampling(nd.ones((4, 4)), scale=2),
     "inputs that do not fit the weight": lambda: npx.fully_connected(array(2, 3), array(4, 5)),
     "k above the axis": lambda: npx.topk(array(2, 3), k=4),
     "a dropout rate above 1": lambda: npx.dropout(array(3), p=1.5),
@@ -133,6 +147,23 @@ WRONG = {
 }
 
 
+WRONG |= {f"{name}: an array that has no effect": call for name, call in {
+    "convolution": lambda: npx.convolution(array(1, 2, 5, 5), array(2, 2, 3, 3), array(2), no_bias=True),
+    "deconvolution": lambda: nd.Deconvolution(nd.ones((1, 2, 5, 5)), nd.ones((2, 2, 3, 3)), nd.ones((2,))),
+    "deformable": lambda: npx.deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(2, 2, 2, 2),
+                                                     array(2), kernel=(2, 2), no_bias=True),
+    "dense": lambda: nd.FullyConnected(nd.ones((2, 3)), nd.ones((4, 3)), nd.ones((4,)), num_hidden=4, no_bias=True),
+    "softmax": lambda: npx.softmax(array(2, 3), array(2)),
+    "sequence_mask": lambda: npx.sequence_mask(array(2, 3), array(3)),
+    "sequence_last": lambda: npx.sequence_last(array(2, 3), array(3)),
+    "sequence_reverse": lambda: npx.sequence_reverse(array(2, 3), array(3)),
+    "leaky_relu": lambda: nd.LeakyReLU(nd.ones((2, 3)), nd.ones((3,))),
+    "rnn": lambda: nd.RNN(nd.ones((2, 1, 1)), nd.ones((4,)), nd.ones((1, 1, 1)), nd.ones((1, 1, 1)), mode="rnn_relu",
+                          state_size=1, num_layers=1),
+    "ctc_loss": lambda: npx.ctc_loss(array(3, 1, 4), mx.np.ones((1, 2)), array(1)),
+    "up_sampling": lambda: nd.UpSampling(nd.ones((1, 1, 2, 2)), nd.ones((1, 1, 2, 2)), scale=2, num_args=1)}.items()}
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_arguments_that_are_not_supported_raise_at_the_call(case):
     with pytest.raises(ArgumentError):
@@ -145,6 +176,10 @@ def test_values_out_of_range_are_error_values():
     assert numpy.isfinite(good.asnumpy()).all()
     with pytest.raises(MXNetError, match="label"):
         bad.asnumpy()
+    for blank, place in (("first", 0), ("last", 3)):        # the blank is no label
+        with pytest.raises(IndexError, match="blank"):
+            npx.ctc_loss(array(3, 1, 4), mx.np.full((1, 2), place), label_lengths=mx.np.full(1, 2),
+                         use_label_lengths=True, blank_label=blank).asnumpy()
     with pytest.raises(IndexError):
         npx.sequence_last(array(3, 2), mx.np.array([1.0, 7.0]), use_sequence_length=True).asnumpy()
 
@@ -213,3 +248,76 @@ def test_convolution_in_chunks_and_on_threads_is_the_same(monkeypatch, kernel, o
             monkeypatch.setattr(kernels, "SMALL_CHANNELS", channels)
             for a, b in zip(run(), whole):
                 numpy.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_parameters_have_the_names_and_order_of_mxnet():
+    x, four = array(2, 3), [array(3)] * 4
+    legacy = nd.ones((2, 3)), *[nd.ones((3,))] * 4
+    names = "data", "gamma", "beta", "moving_mean", "moving_var"
+    assert nd.BatchNorm(**dict(zip(names, legacy)), name="bn").shape == (2, 3)
+    assert npx.batch_norm_with_relu(**dict(zip(names, (x, *four)))).shape == (2, 3)
+    for name in ("relu", "sigmoid", "softsign", "erf", "erfinv", "gamma", "gammaln", "digamma", "mish", "silu"):
+        assert getattr(npx, name)(data=x).shape == (2, 3)
+    assert npx.batch_dot(a=array(1, 2, 3), b=array(1, 3, 2)).shape == (1, 2, 2)
+    expected = x.asnumpy() - numpy.log(numpy.exp(x.asnumpy()).sum(0))
+    for y in (npx.log_softmax(x, 0), nd.log_softmax(x.as_nd_ndarray(), 0), x.as_nd_ndarray().log_softmax(0, 1.0)):
+        numpy.testing.assert_allclose(y.asnumpy(), expected, rtol=1e-5, atol=1e-6)
+    assert nd.RNN(nd.ones((2, 1, 1)), nd.ones((4,)), nd.ones((1, 1, 1)), None, None, 1, 1, False, "rnn_tanh"
+                  ).shape == (2, 1, 1)
+
+
+def test_statistics_of_half_precision_data_are_half_precision():
+    x, one = mx.np.ones((2, 4, 3), dtype="float16"), mx.np.ones(4, dtype="float16")
+    for results in (npx.layer_norm(x, one, one, axis=1, output_mean_var=True),
+                    npx.group_norm(x, one, one, num_groups=2, output_mean_var=True)):
+        assert [y.dtype for y in results] == ["float16"] * 3
+
+
+def test_sync_batch_norm_returns_the_variance():
+    x, one, zero = nd.array(numpy.arange(6.0).reshape(3, 2) ** 2), nd.ones((2,)), nd.zeros((2,))
+    for training, expected in ((True, x.asnumpy().var(0)), (False, numpy.ones(2))):
+        with autograd.train_mode() if training else autograd.predict_mode():
+            y = nd.contrib.SyncBatchNorm(x, one, zero, zero, one, output_mean_var=True, key="bn")
+        numpy.testing.assert_allclose(y[2].asnumpy(), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("function", [npx.l2_normalization, lambda x: npx.lrn(x, knorm=0.0, alpha=1e-6)])
+def test_gradients_of_half_precision_are_as_precise_as_their_values(function):
+    results = []
+    for dtype in ("float16", "float32"):
+        x = mx.np.array(numpy.array([[0, 0], [0.001, 2]])[:, :, None] + numpy.zeros(3), dtype=dtype)
+        x[0] = 0.0 if function is npx.l2_normalization else 0.5
+        x.attach_grad()
+        with autograd.record():
+            y = function(x)
+        y.backward(mx.np.array(numpy.full(y.shape, 1e-3), dtype=dtype))
+        results.append(x.grad.asnumpy().astype("float32"))
+    assert numpy.isfinite(results[0]).all()
+    numpy.testing.assert_allclose(results[0], results[1], rtol=5e-3, atol=1e-6)
+
+
+NOTHING = {
+    "no channels to sample": (lambda x, grid: nd.BilinearSampler(x, grid), (2, 0, 4, 4), (2, 2, 3, 3)),
+    "no images to sample": (lambda x, grid: nd.BilinearSampler(x, grid), (0, 1, 4, 4), (0, 2, 3, 3)),
+    "no channels to convolve": (lambda x, offset, w: npx.deformable_convolution(x, offset, w, no_bias=True),
+                                (2, 0, 4, 4), (2, 8, 3, 3), (3, 0, 2, 2)),
+    "heads of size 0": (lambda x: npx.interleaved_matmul_selfatt_qk(x, heads=2), (3, 2, 0)),
+    "no time": (lambda x, p, h: npx.rnn(x, p, h, mode="gru", state_size=2, num_layers=1, state_outputs=True)[1],
+                (0, 2, 3), (42,), (1, 2, 2)),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_gradients_of_empty_arrays(case):
+    function, *shapes = NOTHING[case]
+    arrays = [mx.np.ones(shape) for shape in shapes]
+    for a in arrays:
+        a.attach_grad()
+    with autograd.record():
+        y = function(*arrays)
+    y.backward()
+    grads = [a.grad.asnumpy() for a in arrays]
+    assert all(g.shape == s and numpy.isfinite(g).all() for g, s in zip(grads, shapes))
+    if case == "no time":
+        numpy.testing.assert_array_equal(y.asnumpy(), 1)
+        numpy.testing.assert_array_equal(grads[2], 1)

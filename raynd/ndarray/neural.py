@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..dispatch import F, scope
 from ..errors import ArgumentError, ShapeError
 from ..ops import registry
+from ..ops.registry import check_optional
 from .bindings import call
 from .legacy import give, need_array
 
@@ -26,6 +27,15 @@ def several(result, all_of_them, out=None):
     if out is None:
         return list(result)
     return [give(y, o) for y, o in zip(result, out)]
+
+
+def with_statistics(result, all_of_them, out=None):
+    """:func:`several` of the output, mean and deviation of a normalisation: all of the output's dtype, whatever they
+    were computed in."""
+    if all_of_them:
+        dtype = result[0]._spec.dtype.name
+        result = (result[0], *(y if y._spec.dtype.name == dtype else F.cast(y, dtype=dtype) for y in result[1:]))
+    return several(result, all_of_them, out)
 
 
 def refuse(function, kwargs):
@@ -62,9 +72,23 @@ def batch_norm(x, gamma, beta, running_mean, running_var, eps=0.001, momentum=0.
     return several(result, output_mean_var, out)
 
 
-def batch_norm_with_relu(*args, output_mean_var=False, out=None, **kwargs):
+def legacy_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
+                      use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None,
+                      max_calib_range=None, out=None, name=None):
+    return batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+                      output_mean_var, axis, out=out)
+
+
+legacy_batch_norm.__doc__ = batch_norm.__doc__
+
+
+def batch_norm_with_relu(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
+                         use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None,
+                         max_calib_range=None, out=None, **kwargs):
     """:func:`batch_norm` followed by a rectifier."""
-    result = batch_norm(*args, output_mean_var=output_mean_var, **kwargs)
+    refuse("batch_norm_with_relu", kwargs)
+    result = batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+                        output_mean_var, axis)
     if output_mean_var:
         return several((F.relu(result[0]), *result[1:]), True, out)
     return give(F.relu(result), out)
@@ -117,7 +141,8 @@ def leaky_relu(data=None, gamma=None, act_type="leaky", slope=0.25, lower_bound=
 
 def fully_connected(x, weight, bias=None, num_hidden=None, no_bias=True, flatten=True, out=None, **kwargs):
     """``x @ weight.T + bias``. ``weight``: (num_hidden, inputs). ``flatten``: all axes of x but the first count as one,
-    else the last axis is transformed and the others are kept."""
+    else the last axis is transformed and the others are kept. ``no_bias``, the default, leaves a bias out, as in MXNet.
+    """
     refuse("fully_connected", kwargs)
     return run("fully_connected", (x, weight, None if no_bias else bias), out, num_hidden=num_hidden,
                no_bias=bool(no_bias), flatten=bool(flatten))
@@ -128,7 +153,7 @@ def layer_norm(data=None, gamma=None, beta=None, axis=None, eps=None, output_mea
     et al. 2016). ``output_mean_var``: also returns the mean and sqrt(variance + eps), the axis kept."""
     refuse("layer_norm", kwargs)
     attrs = {"axis": -1 if axis is None else axis, "eps": 1e-5 if eps is None else float(eps)}
-    return several(run("layer_norm", (data, gamma, beta), **attrs), output_mean_var, out)
+    return with_statistics(run("layer_norm", (data, gamma, beta), **attrs), output_mean_var, out)
 
 
 def group_norm(data, gamma, beta, num_groups=1, eps=0.001, output_mean_var=False, out=None, **kwargs):
@@ -136,7 +161,7 @@ def group_norm(data, gamma, beta, num_groups=1, eps=0.001, output_mean_var=False
     (Wu and He 2018). ``output_mean_var``: also returns mean and standard deviation, of shape (batch, num_groups)."""
     refuse("group_norm", kwargs)
     result = run("group_norm", (data, gamma, beta), num_groups=num_groups, eps=float(eps))
-    return several(result, output_mean_var, out)
+    return with_statistics(result, output_mean_var, out)
 
 
 def instance_norm(data, gamma, beta, eps=0.001, out=None, **kwargs):
@@ -151,11 +176,15 @@ def instance_norm(data, gamma, beta, eps=0.001, out=None, **kwargs):
 def sync_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
                     use_global_stats=False, output_mean_var=False, ndev=1, key=None, out=None, **kwargs):
     """:func:`batch_norm` over one device's part of a batch. For statistics over several devices use
-    ``gluon.nn.SyncBatchNorm``."""
+    ``gluon.nn.SyncBatchNorm``. ``output_mean_var``: also returns the mean and the variance."""
     if ndev not in (None, 1):
         raise ArgumentError("sync_batch_norm: ndev > 1 needs the arrays of all devices; use gluon.nn.SyncBatchNorm")
-    return batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
-                      output_mean_var, out=out, **kwargs)
+    result = batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+                        output_mean_var, **kwargs)
+    if output_mean_var:
+        result[2] = F.reciprocal(F.square(result[2])) - eps
+        return several(result, True, out)
+    return give(result, out)
 
 
 def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length=None, mode=None, state_size=None,
@@ -173,6 +202,8 @@ def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length
     """
     refuse("rnn", kwargs)
     need_array(data, "rnn")
+    if not 0 <= p <= 1:
+        raise ArgumentError(f"rnn: p must lie between 0 and 1, not {p}")
     modes = scope()
     attrs = {"mode": mode, "state_size": state_size, "num_layers": num_layers, "bidirectional": bool(bidirectional),
              "projection_size": projection_size, "p": float(p) if modes.training and num_layers > 1 else 0.0,
@@ -188,10 +219,27 @@ def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length
     return several(result, state_outputs, out)
 
 
+def _legacy_rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length=None, state_size=None,
+                num_layers=None, bidirectional=False, mode=None, p=0.0, state_outputs=False, projection_size=None,
+                lstm_state_clip_min=None, lstm_state_clip_max=None, lstm_state_clip_nan=None,
+                use_sequence_length=False, out=None, name=None):
+    check_optional("RNN", "state_cell", state_cell, mode == "lstm", mode=mode)
+    check_optional("RNN", "sequence_length", sequence_length, bool(use_sequence_length),
+                   use_sequence_length=use_sequence_length)
+    return rnn(data, parameters, state, state_cell, sequence_length, mode, state_size, num_layers, bidirectional,
+               state_outputs, p, use_sequence_length, projection_size, lstm_state_clip_min, lstm_state_clip_max,
+               lstm_state_clip_nan, out)
+
+
 def _legacy_fully_connected(data, weight, bias=None, num_hidden=None, no_bias=False, flatten=True, out=None, name=None):
-    if not no_bias and bias is None:
-        raise ArgumentError("FullyConnected: bias is needed unless no_bias=True")
-    return fully_connected(data, weight, bias, num_hidden, no_bias, flatten, out)
+    return run("fully_connected", (data, weight, bias), out, num_hidden=num_hidden, no_bias=bool(no_bias),
+               flatten=bool(flatten))
+
+
+def _legacy_leaky_relu(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125, upper_bound=0.334, out=None,
+                       name=None):
+    check_optional("LeakyReLU", "gamma", gamma, act_type == "prelu", act_type=act_type)
+    return leaky_relu(data, gamma, act_type, slope, lower_bound, upper_bound, out)
 
 
 def _legacy_layer_norm(data, gamma, beta, axis=-1, eps=1e-05, output_mean_var=False, out=None, name=None):
@@ -205,14 +253,23 @@ def _legacy_group_norm(data, gamma, beta, num_groups=1, eps=1e-05, output_mean_v
 def _legacy_deconvolution(data, weight, bias=None, kernel=None, stride=(), dilate=(), pad=(), adj=(), target_shape=(),
                           num_filter=1, num_group=1, workspace=512, no_bias=True, cudnn_tune=None, cudnn_off=False,
                           layout=None, out=None, name=None):
-    return run("deconvolution", (data, weight, None if no_bias else bias), out, kernel=kernel, stride=stride,
+    return run("deconvolution", (data, weight, bias), out, kernel=kernel, stride=stride,
                dilate=dilate, pad=pad, adj=adj, target_shape=target_shape, num_filter=num_filter, num_group=num_group,
                no_bias=no_bias, layout=layout)
 
 
+def batch_dot(a, b, transpose_a=False, transpose_b=False, forward_stype="default", out=None):
+    """The matrix products of two stacks of matrices of the same leading axes; ``transpose_a`` and ``transpose_b``
+    swap the last two axes of one."""
+    return run("batch_dot", (a, b), out, transpose_a=transpose_a, transpose_b=transpose_b,
+               forward_stype=forward_stype)
+
+
 NPX_FUNCTIONS = {f.__name__: f for f in (
-    batch_norm, batch_norm_with_relu, dropout, leaky_relu, fully_connected, layer_norm, group_norm, instance_norm,
-    rnn, sync_batch_norm)}
+    batch_dot, batch_norm, batch_norm_with_relu, dropout, leaky_relu, fully_connected, layer_norm, group_norm,
+    instance_norm, rnn, sync_batch_norm)}
+
+
 def kl_sparse_identity(data, moving_avg, sparseness_target=0.1, penalty=0.001, momentum=0.9, out=None, name=None):
     """The data (batch, units), activities between 0 and 1, whose recorded gradient pushes each unit's mean activity to
     ``sparseness_target``. The mean ``moving_avg`` (units,) moves once a recorded call."""
@@ -226,9 +283,9 @@ def kl_sparse_identity(data, moving_avg, sparseness_target=0.1, penalty=0.001, m
 
 
 ND_FUNCTIONS = {
-    "BatchNorm": batch_norm, "BatchNorm_v1": batch_norm, "Dropout": dropout, "LeakyReLU": leaky_relu,
-    "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm, "GroupNorm": _legacy_group_norm,
-    "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution, "RNN": rnn,
-    "IdentityAttachKLSparseReg": kl_sparse_identity,
+    "BatchNorm": legacy_batch_norm, "BatchNorm_v1": legacy_batch_norm, "Dropout": dropout,
+    "LeakyReLU": _legacy_leaky_relu, "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm,
+    "GroupNorm": _legacy_group_norm, "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution,
+    "RNN": _legacy_rnn, "IdentityAttachKLSparseReg": kl_sparse_identity,
 }
 CONTRIB_FUNCTIONS = {"SyncBatchNorm": sync_batch_norm, "BatchNormWithReLU": batch_norm_with_relu}

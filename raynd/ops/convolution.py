@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..errors import ArgumentError, ShapeError
 from ..spec import is_float, promote, spec
 from .convolution_kernels import conv, conv_data_grad, conv_weight_grad
-from .registry import operator
+from .registry import check_optional, operator
 from .windows import channel_axis, channels_back, channels_first, moved_back, moved_shape, per_axis
 
 
@@ -68,17 +68,14 @@ def _infer_convolution(data, weight, bias, kernel, stride, dilate, pad, num_filt
     if x[1] // g.groups != w[1]:
         raise ShapeError(f"convolution: data of shape {data.shape} has {x[1]} channels, weight of shape {weight.shape} "
                          f"with {g.groups} groups takes {w[1] * g.groups}")
-    _check_bias(bias, no_bias, w[0], "convolution")
+    check_bias(bias, no_bias, w[0], "convolution")
     out = out_sizes(x[2:], g.kernel, g.stride, g.dilate, g.pad)
     return spec(moved_back((x[0], w[0], *out), g.last), promote(data.dtype, weight.dtype))
 
 
-def _check_bias(bias, no_bias, channels, function):
-    if no_bias:
-        return
-    if bias is None:
-        raise ArgumentError(f"{function}: bias is needed unless no_bias=True")
-    if bias.shape != (channels,):
+def check_bias(bias, no_bias, channels, function):
+    check_optional(function, "bias", bias, not no_bias, no_bias=no_bias)
+    if bias is not None and bias.shape != (channels,):
         raise ShapeError(f"{function}: bias of shape {bias.shape} for {channels} channels")
 
 
@@ -176,9 +173,11 @@ def _deconvolution_geometry(data, weight, kernel, stride, dilate, pad, adj, targ
         over = [f - t for f, t in zip(full, out)]
         if any(o < 0 for o in over):
             raise ShapeError(f"deconvolution: target_shape={target_shape} is larger than the full output {tuple(full)}")
-        g.pad = tuple((o + 1) // 2 for o in over)
-        return g, tuple(out)
-    if any(a >= s for a, s in zip(adj, g.stride)):
+        g.pad, adj = tuple((o + 1) // 2 for o in over), tuple(o % 2 for o in over)
+        if any(a >= s for a, s in zip(adj, g.stride)):
+            raise ShapeError(f"deconvolution: target_shape={tuple(out)} is not reached from the full output "
+                             f"{tuple(full)}: the difference must be even where the stride is 1")
+    elif any(a >= s for a, s in zip(adj, g.stride)):
         raise ShapeError(f"deconvolution: adj={adj} must be smaller than stride={g.stride}")
     out = tuple(f - 2 * p + a for f, p, a in zip(full, g.pad, adj))
     if any(n < 1 for n in out):
@@ -202,7 +201,7 @@ def _infer_deconvolution(data, weight, bias, kernel, stride, dilate, pad, adj, t
     if num_filter is not None and num_filter not in (1, channels):
         raise ShapeError(f"deconvolution: num_filter={num_filter}, but weight has shape {weight.shape} in {g.groups} "
                          "groups")
-    _check_bias(bias, no_bias, channels, "deconvolution")
+    check_bias(bias, no_bias, channels, "deconvolution")
     return spec(moved_back((x[0], channels, *out), g.last), promote(data.dtype, weight.dtype))
 
 
@@ -227,10 +226,7 @@ def _deconvolution_vjp(F, dy, x, y, kernel, stride, dilate, pad, adj, target_sha
     data, weight, _ = x
     g, _ = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape, num_group,
                                    layout)
-    dx = _again(F, dy, weight, **g.attrs)
-    if dx.shape != data.shape:               # the output has more rows than the convolution reads: an uneven target
-        dx = F.basic_index(dx, items=tuple((0, n, 1) for n in data.shape), shape=data.shape)
-    return dx, F.convolution_weight_grad(data, dy, shape=weight.shape, **g.attrs), \
+    return _again(F, dy, weight, **g.attrs), F.convolution_weight_grad(data, dy, shape=weight.shape, **g.attrs), \
         None if no_bias else _bias_grad(F, dy, g.last)
 
 

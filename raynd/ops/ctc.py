@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import is_float, spec
-from .registry import operator
+from .registry import check_optional, operator
 from .softmax import softmax, wide
 
 
@@ -26,10 +26,7 @@ def _infer(data, label, data_lengths, label_lengths, use_data_lengths, use_label
                          f"({data.shape[0]})")
     for name, given, use in (("data_lengths", data_lengths, use_data_lengths),
                              ("label_lengths", label_lengths, use_label_lengths)):
-        if given is not None and not use:
-            raise ArgumentError(f"ctc_loss: {name} is given but use_{name} is False, so it would have no effect")
-        if use and given is None:
-            raise ArgumentError(f"ctc_loss: {name} is needed with use_{name}=True")
+        check_optional("ctc_loss", name, given, bool(use), **{f"use_{name}": use})
         if use and given.shape != data.shape[1:2]:
             raise ShapeError(f"ctc_loss: {name} has shape {given.shape}, needed is {data.shape[1:2]}")
     return spec(data.shape[1:2], data.dtype)
@@ -53,7 +50,8 @@ class Labels:
         used = xp.arange(label.shape[1]) < self.counts[:, None]
         _bounds(self.counts, 0, label.shape[1], "label length")
         _bounds(self.times, 0, time, "data length")
-        _bounds(label[used], 0, classes - 1, "label")
+        low = int(self.blank == 0)
+        _bounds(label[used], low, low + classes - 2, f"label (class {self.blank} is the blank)")
         self.labels = xp.where(used, label, self.blank)
         repeats = ((self.labels[:, 1:] == self.labels[:, :-1]) & used[:, 1:]).sum(axis=1)
         self.possible = (self.counts + repeats <= self.times) & (self.times > 0)

@@ -8,21 +8,21 @@ from ..spec import as_dtype, is_float, normalize_axis, promote, spec
 from .creation import constant
 from .indexing import add_rows
 from .products import common
-from .registry import operator
+from .registry import check_optional, operator
 
 # -- fully_connected -----------------------------------------------------------------------------------------------
 
 
 def rows_of(shape, flatten):
     """(rows, columns) of the matrix that data of ``shape`` is to a fully connected layer."""
-    if flatten or len(shape) == 1:
-        return (shape[0], math.prod(shape[1:])) if shape else (1, 1)
+    if flatten:
+        return shape[0], math.prod(shape[1:])
     return math.prod(shape[:-1]), shape[-1]
 
 
 def out_shape(shape, units, flatten):
     """The shape of a fully connected layer's output for data of ``shape``."""
-    return (shape[0], units) if flatten or len(shape) == 1 else shape[:-1] + (units,)
+    return (*(shape[:1] if flatten else shape[:-1]), units)
 
 
 def _infer_fully_connected(x, weight, bias, num_hidden, no_bias, flatten):
@@ -36,11 +36,9 @@ def _infer_fully_connected(x, weight, bias, num_hidden, no_bias, flatten):
     if columns != weight.shape[1]:
         raise ShapeError(f"fully_connected: data of shape {x.shape} (flatten={flatten}) has {columns} inputs, weight "
                          f"of shape {weight.shape} has {weight.shape[1]}")
-    if not no_bias:
-        if bias is None:
-            raise ArgumentError("fully_connected: bias is needed unless no_bias=True")
-        if bias.shape != weight.shape[:1]:
-            raise ShapeError(f"fully_connected: bias of shape {bias.shape} for {weight.shape[0]} units")
+    check_optional("fully_connected", "bias", bias, not no_bias, no_bias=no_bias)
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise ShapeError(f"fully_connected: bias of shape {bias.shape} for {weight.shape[0]} units")
     return spec(out_shape(x.shape, weight.shape[0], flatten), promote(x.dtype, weight.dtype))
 
 

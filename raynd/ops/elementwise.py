@@ -127,7 +127,8 @@ def unary(name, ufunc=None, vjp=None, result="float", np=True, method=None, nd=N
     but float16 for bools), 'bool', or an ``infer`` function.
     """
     compute = (lambda ins, out: out.dtype) if result in ("float", "whole") else (lambda ins, out: None)
-    return operator(name, fields.pop("signature", "x, out=None, **kwargs"), inputs="x",
+    array = "data" if npx and not np else "x"
+    return operator(name, fields.pop("signature", f"{array}, out=None, **kwargs"), inputs=array,
                     infer=_RESULTS.get(result, result), bind=bind_elementwise(ufunc or name, compute),
                     vjp=None if vjp is None else (lambda F, dy, x, y, **attrs: vjp(F, dy, x[0], y[0], **attrs)),
                     np=name if np is True else np, npx=npx, nd=name if nd is None else nd, method=method,

@@ -65,13 +65,13 @@ def _scores(name, signature, places, doc):
 
     def kernel(xp, *x, heads):
         q = attention_heads(xp, x[qi], heads, q_parts, q_at)
-        return matmul_t(xp, q * q.dtype.type(q.shape[-1] ** -0.5), attention_heads(xp, x[ki], heads, k_parts, k_at),
-                        False, True)
+        k = attention_heads(xp, x[ki], heads, k_parts, k_at)
+        return matmul_t(xp, q * q.dtype.type(max(q.shape[-1], 1) ** -0.5), k, False, True)
 
     def vjp(F, dy, x, y, heads):
         q = F.attention_heads(x[qi], heads=heads, parts=q_parts, index=q_at)
         k = F.attention_heads(x[ki], heads=heads, parts=k_parts, index=k_at)
-        dy = dy * q.shape[-1] ** -0.5
+        dy = dy * max(q.shape[-1], 1) ** -0.5
         gq = F.put_heads(F.matmul_t(dy, k), heads=heads, parts=q_parts, index=q_at)
         gk = F.put_heads(F.matmul_t(dy, q, True, False), heads=heads, parts=k_parts, index=k_at)
         return gq + gk if qi == ki else (gq, gk)

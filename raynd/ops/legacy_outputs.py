@@ -17,11 +17,12 @@ def _choice(value, allowed, name):
 
 def _as_three(data, multi_output, preserve_shape):
     """``data`` as (batch, classes, positions)."""
+    shape = data.shape
     if multi_output:
-        return data.reshape(data.shape[0], data.shape[1], -1)
+        return data.reshape(*shape[:2], math.prod(shape[2:]))
     if preserve_shape:
-        return data.reshape(-1, data.shape[-1], 1)
-    return data.reshape(data.shape[0], -1, 1)
+        return data.reshape(math.prod(shape[:-1]), shape[-1], 1)
+    return data.reshape(shape[0], math.prod(shape[1:]), 1)
 
 
 def _label_shapes(data, multi_output, preserve_shape):
@@ -41,6 +42,8 @@ def _infer_softmax(data, label, multi_output=False, preserve_shape=False, normal
 
 
 def _softmax_output(xp, data, label, multi_output, preserve_shape, **_):
+    if not data.size:
+        return data.copy()
     x = _as_three(data, multi_output, preserve_shape)
     e = xp.exp(x - x.max(axis=1, keepdims=True))
     return (e / e.sum(axis=1, keepdims=True)).reshape(data.shape)
@@ -53,16 +56,17 @@ def _softmax_output_grad(xp, dy, output, label, grad_scale, ignore_label, multi_
         batch, positions = output.shape[0], 1
     else:
         p = _as_three(output, multi_output, preserve_shape)
-        batch, positions = label.shape[0], p.shape[2]
-        classes = p.shape[1]
+        batch, classes, positions = p.shape
         target = label.reshape(p.shape[0], 1, p.shape[2])
         hit = target.astype("int64") == xp.arange(classes).reshape(1, -1, 1)
-        off = smooth_alpha / (classes - 1) if smooth_alpha else 0.0
+        off = smooth_alpha / max(classes - 1, 1)
         grad = p - xp.where(hit, 1.0 - smooth_alpha, off)
         if use_ignore:
             grad = xp.where(target == ignore_label, 0.0, grad)
-        count = xp.maximum((label != ignore_label).sum(), 1) if normalization == "valid" else 1.0
-    scale = grad_scale / {"null": positions, "batch": positions * batch, "valid": count}[normalization]
+        if normalization == "valid":
+            count = xp.maximum((label != ignore_label).sum(), 1)
+    count = count if normalization == "valid" else max(positions * (batch if normalization == "batch" else 1), 1)
+    scale = grad_scale / count
     grad = grad.reshape(output.shape) * scale
     return grad * dy if out_grad else grad
 
@@ -74,7 +78,9 @@ operator("softmax_output", f"data, label, {_SOFTMAX}, out=None", infer=_infer_so
          vjp=lambda F, dy, x, y, **attrs: (F.softmax_output_grad(dy, y[0], x[1], **attrs), None),
          nd="SoftmaxOutput, Softmax",
          doc="Softmax over the classes (axis 1 with multi_output, the last with preserve_shape, else all but the first)"
-             " whose gradient is that of the cross entropy with ``label`` (class numbers or probabilities).")
+             " whose gradient is that of the cross entropy with ``label`` (class numbers or probabilities), times "
+             "grad_scale and divided by the number of positions and, with normalization 'batch', of softmaxes at each; "
+             "or, with 'valid', by the number of labels that are not ignore_label.")
 operator("softmax_output_grad", f"dy, output, label, {_SOFTMAX}", first_order_only=True,
          infer=lambda dy, output, label, **_: output, kernel=_softmax_output_grad)
 
@@ -116,7 +122,7 @@ def _infer_loss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
 
 def _make_loss_grad(xp, data, grad_scale, valid_thresh, normalization):
     if normalization == "batch":
-        grad_scale = grad_scale / data.shape[0]
+        grad_scale = grad_scale / max(data.shape[0], 1) if data.ndim else grad_scale
     elif normalization == "valid":
         grad_scale = grad_scale / xp.maximum((data > valid_thresh).sum(), 1)
     return xp.zeros_like(data) + grad_scale
@@ -137,7 +143,7 @@ def _infer_svm(data, label, **_):
 
 
 def _svm_grad(xp, data, label, margin, regularization_coefficient, use_linear):
-    x = data.reshape(data.shape[0], -1)
+    x = data.reshape(data.shape[0], math.prod(data.shape[1:]))
     hit = label.reshape(-1, 1).astype("int64") == xp.arange(x.shape[1]).reshape(1, -1)
     sign = xp.where(hit, -1.0, 1.0)
     slack = xp.maximum(margin + sign * x, 0.0)

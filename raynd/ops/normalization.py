@@ -30,7 +30,7 @@ _L2_AXES = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: (1,),
 def _infer_l2(data, eps, mode):
     if mode not in _L2_AXES:
         raise ArgumentError(f"l2_normalization: mode must be 'instance', 'channel' or 'spatial', not {mode!r}")
-    if len(data.shape) < (2 if mode != "spatial" else 3):
+    if len(data.shape) < {"instance": 1, "channel": 2, "spatial": 3}[mode]:
         raise ShapeError(f"l2_normalization: data of shape {data.shape} has too few axes for mode {mode!r}")
     return data
 
@@ -42,8 +42,13 @@ def _l2_normalization(xp, data, eps, mode):
     return x / xp.sqrt(xp.square(x).sum(axis=_L2_AXES[mode](x.ndim), keepdims=True) + x.dtype.type(eps))
 
 
+def _wide(F, x):
+    """``x``, or as float32 if it is a 16-bit float: what gradients compute in, as the kernels do."""
+    return x if x.dtype.itemsize >= 4 else F.cast(x, dtype="float32")
+
+
 def _l2_vjp(F, dy, x, y, eps, mode):
-    x = x[0]
+    x, dy = _wide(F, x[0]), _wide(F, dy)
     axes = _L2_AXES[mode](len(x.shape))
     inv = F.rsqrt(F.sum(F.square(x), axis=axes, keepdims=True) + eps)
     return (dy - x * (F.sum(dy * x, axis=axes, keepdims=True) * F.square(inv))) * inv
@@ -82,7 +87,7 @@ def _lrn(xp, data, alpha, beta, knorm, nsize):
 
 
 def _lrn_vjp(F, dy, x, y, alpha, beta, knorm, nsize):
-    x = x[0]
+    x, dy = _wide(F, x[0]), _wide(F, dy)
     base = F.channel_window_sum(F.square(x), nsize=nsize) * (alpha / nsize) + knorm
     power = F.power(base, -beta)
     return dy * power - x * F.channel_window_sum(dy * x * power / base, nsize=nsize) * (2 * alpha * beta / nsize)

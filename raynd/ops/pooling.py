@@ -78,14 +78,16 @@ class Windows:
         return (slice(None), slice(None), *[slice(p, p + n) for p, n in zip(self.pad, self.sizes)])
 
     def counts(self, xp, include_pad):
-        """The number of elements in each window, of shape ``out``; with padding (clipped to it) or without."""
+        """The number of elements in each window, of shape ``out``; with padding (clipped to it) or without. At least 1
+        along each axis: the sum over a window beside the data is 0, and so is its average."""
         result = None
         for o, s, k, p, n in zip(self.out, self.stride, self.kernel, self.pad, self.sizes):
             start = xp.arange(o) * s - p
             stop = xp.minimum(start + k, n + p)
             if not include_pad:
                 start, stop = xp.maximum(start, 0), xp.minimum(stop, n)
-            result = stop - start if result is None else result[..., None] * (stop - start)
+            size = xp.maximum(stop - start, 1)
+            result = size if result is None else result[..., None] * size
         return result
 
 
@@ -173,6 +175,7 @@ def _pooling(xp, data, kernel, stride, pad, pool_type, pooling_convention, globa
     data (N, C, sizes...), or channels last. Output sizes: floor ('valid') or ceil ('full') of (size + 2 pad - kernel) /
     stride, plus 1; 'same': ceil(size / stride). ``global_pool``: one window over everything. ``count_include_pad``
     (default True): averages divide by the window's size with its padding. ``p_value``: the power of 'lp', 1, 2 or 3.
+    A window that holds padding alone has the average 0 and the maximum -inf.
     """
     w = Windows(data.shape, kernel, stride, pad, pooling_convention, global_pool, layout)
     x = channels_first(xp, wide(xp, data) if pool_type != "max" else data, w.last)
@@ -324,12 +327,14 @@ def averaging_matrix(xp, n, out, dtype):
 def _adaptive_sizes(shape, output_size):
     if len(shape) != 4:
         raise ShapeError(f"adaptive pooling: data must have 4 axes, not shape {shape}")
-    size = per_axis(output_size, 2, 1, "output_size", "adaptive pooling")
-    return size
+    if isinstance(output_size, tuple) and len(output_size) == 1:
+        output_size = output_size[0]
+    return per_axis(output_size, 2, 1, "output_size", "adaptive pooling")
 
 
 def _adaptive_avg(xp, data, output_size):
-    """Averages over ``output_size`` (height, width) windows that cover the last two axes; None and () mean 1 by 1."""
+    """Averages over ``output_size`` (height, width) windows that cover the last two axes; one number is both, None and
+    () mean 1 by 1."""
     h, w = _adaptive_sizes(data.shape, output_size)
     x = wide(xp, data)
     return xp.matmul(xp.matmul(averaging_matrix(xp, x.shape[2], h, x.dtype), x),

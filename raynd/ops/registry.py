@@ -115,6 +115,15 @@ def _names(value):
     return tuple(n.strip() for n in value.split(",")) if isinstance(value, str) else tuple(value)
 
 
+def check_optional(function, name, array, needed, **switch):
+    """Raise unless an optional input is there exactly where ``needed``, which the one attribute ``switch`` decides."""
+    if needed is (array is not None):
+        return
+    (key, value), = switch.items()
+    raise ArgumentError(f"{function}: {name} is needed with {key}={value}" if needed else
+                        f"{function}: {name} is given with {key}={value}, where it has no effect")
+
+
 def operator(name, signature, **fields) -> Operator:
     """Register an operator record (see the module's text)."""
     return Operator(name, signature, **fields)

@@ -305,7 +305,8 @@ def _backward_direction(xp, g, weights, grads, saved, h0, c0, y, x, dy, dh, dc, 
     flat = da.reshape(tn, g.gates * n)
     recurrent = dr.reshape(tn, g.gates * n)
     states = xp.empty((g.time, g.batch, g.r), gates.dtype)              # the state that entered each step
-    states[steps[0]] = h0
+    if g.time:
+        states[steps[0]] = h0
     if g.time > 1:
         if d == 0:
             states[1:] = y[:-1]

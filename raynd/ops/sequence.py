@@ -1,11 +1,11 @@
 """Operators on batches of sequences of different lengths: masks, the last element, reversal."""
 from __future__ import annotations
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import ShapeError
 from ..spec import normalize_axis, spec
 from .creation import constant
 from .elementwise import operand_shape
-from .registry import operator
+from .registry import check_optional, operator
 
 
 def _lengths(data, sequence_length, use_sequence_length, axis, function, axes=(0, 1)):
@@ -14,11 +14,9 @@ def _lengths(data, sequence_length, use_sequence_length, axis, function, axes=(0
     if len(data.shape) < 2:
         raise ShapeError(f"{function}: data needs at least 2 axes (time and batch), not shape {data.shape}")
     normalize_axis(axis, len(data.shape))
-    if sequence_length is not None and not use_sequence_length:
-        raise ArgumentError(f"{function}: sequence_length has no effect without use_sequence_length=True")
+    check_optional(function, "sequence_length", sequence_length, bool(use_sequence_length),
+                   use_sequence_length=use_sequence_length)
     if use_sequence_length:
-        if sequence_length is None:
-            raise ArgumentError(f"{function}: sequence_length is needed with use_sequence_length=True")
         batch = data.shape[1 - axis]
         if operand_shape(sequence_length) != (batch,):
             raise ShapeError(f"{function}: sequence_length of shape {operand_shape(sequence_length)} for a batch of "

@@ -9,7 +9,7 @@ from ..errors import ArgumentError, ShapeError
 from ..spec import as_dtype, broadcast, is_float, normalize_axis, spec
 from .elementwise import default_float
 from .parallel import run_chunks
-from .registry import operator
+from .registry import check_optional, operator
 
 
 def wide(xp, x):
@@ -32,9 +32,8 @@ def _infer_softmax(data, length, axis, temperature, use_length, dtype):
     axis = normalize_axis(axis, len(data.shape))
     if temperature is not None and not temperature > 0:
         raise ShapeError(f"softmax: temperature must be positive, not {temperature}")
+    check_optional("softmax", "length", length, bool(use_length), use_length=use_length)
     if use_length:
-        if length is None:
-            raise ArgumentError("softmax: length is needed with use_length=True")
         rest = data.shape[:axis] + data.shape[axis + 1:]
         if length.shape != rest:
             raise ShapeError(f"softmax: length of shape {length.shape} for data of shape {data.shape} and axis {axis}; "
@@ -171,12 +170,14 @@ def _register(name, sign, log, doc):
             dx = F.where(F.isneginf(y[0]), 0.0, dx)
         return dx, None
     kernel = _softmax_kernel(sign, log)
-    operator(name, "data, length=None, axis=-1, temperature=None, use_length=False, dtype=None", npx=name,
-             inputs="data, length", optional=("length",), infer=_infer_softmax, kernel=kernel, vjp=vjp, doc=doc)
-
-    operator(f"nd_{name}", "data, length=None, axis=-1, temperature=None, dtype=None, use_length=False, out=None",
-             inputs="data, length", optional=("length",), nd=name, method=name, kernel=kernel, vjp=vjp, doc=doc,
-             infer=_infer_softmax)
+    # the orders of MXNet's signatures, where only softmax has the length first and in mx.nd no other has it at all
+    first = name == "softmax"
+    operator(name, f"data, {'length=None, axis=-1' if first else 'axis=-1, length=None'}, temperature=None, "
+             "use_length=False, dtype=None", npx=name, inputs="data, length", optional=("length",),
+             infer=_infer_softmax, kernel=kernel, vjp=vjp, doc=doc)
+    operator(f"nd_{name}", f"data, {'length=None, ' if first else ''}axis=-1, temperature=None, dtype=None, "
+             f"use_length=False, {'' if first else 'length=None, '}out=None", inputs="data, length",
+             optional=("length",), nd=name, method=name, kernel=kernel, vjp=vjp, doc=doc, infer=_infer_softmax)
 
 
 _TEXT = """ along ``axis``, of ``data / temperature``.

@@ -12,7 +12,7 @@ def per_axis(value, n, default, name, function):
     if value is None or value == () or (default == 0 and type(value) is tuple and not any(value)):
         return (default,) * n            # also zeros for more axes than there are, as MXNet's own scripts pass them
     if isinstance(value, int):
-        return (value,) * n
+        value = (value,) * n
     if len(value) != n or not all(isinstance(v, int) for v in value):
         raise ShapeError(f"{function}: {name} must have {n} integers, got {value!r}")
     low = 0 if default == 0 else 1

@@ -7,12 +7,13 @@ from table import S, exempt, ints, normal, row, uniform
 def _softmax(data, label, multi_output=False, preserve_shape=False, **_):
     if multi_output:
         return softmax(data, 1)
-    return softmax(data, -1) if preserve_shape else softmax(data.reshape(len(data), -1), 1).reshape(data.shape)
+    return softmax(data, -1) if preserve_shape else softmax(data, tuple(range(1, data.ndim)))
 
 
 SAMPLES = [S(normal(4, 3), ints(4, high=3)), S(normal(4, 3), uniform(4, 3, low=0.0, high=1.0)),
            S(normal(2, 3, 4), ints(2, 4, high=3), multi_output=True),
-           S(normal(2, 4, 3), ints(2, 4, high=3), preserve_shape=True), S(normal(2, 2, 3), ints(2, high=6))]
+           S(normal(2, 4, 3), ints(2, 4, high=3), preserve_shape=True), S(normal(2, 2, 3), ints(2, high=6)),
+           S(normal(0, 3), ints(0)), S(normal(2, 3, 0), ints(2, 0), multi_output=True)]
 row("softmax_output", ref=_softmax, samples=SAMPLES, grad=(), second=False)
 exempt("softmax_output_grad", "softmax_output")
 for _name, _ref in {"linear_regression_output": lambda x, label, **_: x,

@@ -85,6 +85,7 @@ def _dense(x, w, b=None, num_hidden=None, no_bias=True, flatten=True):
 row("fully_connected", ref=_dense, tol=4,
     samples=[S(normal(3, 4), normal(5, 4), None), S(normal(3, 2, 4), normal(5, 8), normal(5), no_bias=False),
              S(normal(3, 2, 4), normal(5, 4), normal(5), no_bias=False, flatten=False),
+             S(normal(4), normal(5, 4), normal(5), no_bias=False, flatten=False),
              S(normal(0, 4), normal(5, 4), None), S(normal(2, 0), normal(3, 0), normal(3), no_bias=False)])
 exempt("dense_data_grad", "fully_connected")
 exempt("dense_weight_grad", "fully_connected")
@@ -289,7 +290,8 @@ row("group_norm", ref=_group_norm, tol=8, outputs=(0,),
 _L2 = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: 1, "spatial": lambda n: tuple(range(2, n))}
 row("l2_normalization", tol=4, ref=lambda x, eps=1e-10, mode="instance":
     x / np.sqrt((x ** 2).sum(_L2[mode](x.ndim), keepdims=True) + eps),
-    samples=[S(normal(2, 3, 4)), S(normal(2, 3, 4), mode="channel"), S(normal(2, 3, 4), mode="spatial", eps=0.1)])
+    samples=[S(normal(2, 3, 4)), S(normal(3)), S(normal(2, 3, 4), mode="channel"),
+             S(normal(2, 3, 4), mode="spatial", eps=0.1)])
 
 
 def _window_sum(x, nsize):
@@ -396,11 +398,11 @@ def _pool(x, kernel=None, stride=None, pad=None, pool_type="max", pooling_conven
         low = [a * s - p for a, s, p in zip(at, stride, pad)]
         high = [min(lo + k, m + p) for lo, k, m, p in zip(low, kernel, sizes, pad)]
         count = np.prod([h - lo for h, lo in zip(high, low)])
-        inside = [slice(max(lo, 0), min(h, m)) for lo, h, m in zip(low, high, sizes)]
+        inside = [slice(max(lo, 0), max(min(h, m), 0)) for lo, h, m in zip(low, high, sizes)]
         v = x[(slice(None), slice(None), *inside)]
         v = v.reshape(*x.shape[:2], int(np.prod(v.shape[2:])))
         if count_include_pad is False:
-            count = v.shape[2]
+            count = max(v.shape[2], 1)
         p = p_value or 1
         value = {"max": lambda v=v: v.max(2), "sum": lambda v=v: v.sum(2), "avg": lambda v=v, c=count: v.sum(2) / c,
                  "lp": lambda v=v, p=p: (v ** p).sum(2) ** (1 / p)}[pool_type]()
@@ -411,6 +413,7 @@ def _pool(x, kernel=None, stride=None, pad=None, pool_type="max", pooling_conven
 _POOLS = [
     S(distinct(2, 3, 6, 4, scale=0.1), kernel=(2, 2), stride=(2, 2)),
     S(distinct(2, 2, 5, 6, scale=0.1), kernel=(3, 2), stride=(2, 1), pad=(1, 1)),
+    S(normal(1, 2, 4, 5), kernel=(2, 2), pad=(3, 2), pool_type="avg", count_include_pad=False),
     S(distinct(2, 2, 6, 5, scale=0.1), kernel=(3, 3), stride=(2, 2), pooling_convention="full"),
     S(distinct(2, 2, 7, scale=0.1), kernel=(3,), stride=(2,), pooling_convention="same"),
     S(distinct(1, 2, 3, 4, 4, scale=0.1), kernel=(2, 2, 2), stride=(1, 2, 2)),
@@ -431,7 +434,7 @@ for _name in ("max_pool_grad", "max_pool_select", "sum_pool_grad"):
 
 
 def _adaptive(x, output_size=()):
-    h, w = output_size if isinstance(output_size, tuple) and output_size else (output_size or 1,) * 2
+    h, w = np.broadcast_to(output_size if output_size != () else 1, 2)
     y = np.zeros((*x.shape[:2], h, w))
     for i, j in itertools.product(range(h), range(w)):
         rows = slice(i * x.shape[2] // h, -(-(i + 1) * x.shape[2] // h))
@@ -441,6 +444,7 @@ def _adaptive(x, output_size=()):
 
 
 row("adaptive_avg_pooling", ref=_adaptive, tol=4, samples=[
-    S(normal(2, 3, 5, 7), output_size=(2, 3)), S(normal(2, 3, 4, 4), output_size=2), S(normal(2, 3, 4, 5))])
+    S(normal(2, 3, 5, 7), output_size=(2, 3)), S(normal(2, 3, 4, 4), output_size=2), S(normal(2, 3, 4, 5)),
+    S(normal(1, 2, 3, 3), output_size=(2,))])
 exempt("adaptive_avg_grad", "adaptive_avg_pooling")
 
