@@ -20,6 +20,9 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 import numpy
 import pytest
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:   # as in a shell's background; the scripts would inherit that
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
