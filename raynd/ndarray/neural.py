@@ -62,9 +62,16 @@ def batch_norm(x, gamma, beta, running_mean, running_var, eps=0.001, momentum=0.
     return several(result, output_mean_var, out)
 
 
-def batch_norm_with_relu(*args, output_mean_var=False, out=None, **kwargs):
+def _legacy_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
+                       use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None,
+                       max_calib_range=None, out=None, name=None):
+    return batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
+                      output_mean_var, axis, out=out)
+
+
+def batch_norm_with_relu(data, gamma, beta, moving_mean, moving_var, *args, output_mean_var=False, out=None, **kwargs):
     """:func:`batch_norm` followed by a rectifier."""
-    result = batch_norm(*args, output_mean_var=output_mean_var, **kwargs)
+    result = batch_norm(data, gamma, beta, moving_mean, moving_var, *args, output_mean_var=output_mean_var, **kwargs)
     if output_mean_var:
         return several((F.relu(result[0]), *result[1:]), True, out)
     return give(F.relu(result), out)
@@ -226,7 +233,7 @@ def kl_sparse_identity(data, moving_avg, sparseness_target=0.1, penalty=0.001, m
 
 
 ND_FUNCTIONS = {
-    "BatchNorm": batch_norm, "BatchNorm_v1": batch_norm, "Dropout": dropout, "LeakyReLU": leaky_relu,
+    "BatchNorm": _legacy_batch_norm, "BatchNorm_v1": _legacy_batch_norm, "Dropout": dropout, "LeakyReLU": leaky_relu,
     "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm, "GroupNorm": _legacy_group_norm,
     "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution, "RNN": rnn,
     "IdentityAttachKLSparseReg": kl_sparse_identity,

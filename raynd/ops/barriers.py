@@ -26,5 +26,5 @@ def _constraint_check(xp, data, msg):
     return xp.ones((), "bool")
 
 
-operator("constraint_check", "data, msg='Constraint violated.', out=None", inputs="data", npx="constraint_check",
+operator("constraint_check", "x, msg='Constraint violated.', out=None", inputs="x", npx="constraint_check",
          infer=_infer_constraint_check, kernel=_constraint_check)

@@ -126,7 +126,8 @@ def unary(name, ufunc=None, vjp=None, result="float", np=True, method=None, nd=N
     but float16 for bools), 'bool', or an ``infer`` function.
     """
     compute = (lambda ins, out: out.dtype) if result in ("float", "whole") else (lambda ins, out: None)
-    return operator(name, fields.pop("signature", "x, out=None, **kwargs"), inputs="x",
+    signature = fields.pop("signature", "x, out=None, **kwargs" if np else "data, out=None, **kwargs")   # as in MXNet
+    return operator(name, signature, inputs=signature.partition(",")[0],
                     infer=_RESULTS.get(result, result), bind=bind_elementwise(ufunc or name, compute),
                     vjp=None if vjp is None else (lambda F, dy, x, y, **attrs: vjp(F, dy, x[0], y[0], **attrs)),
                     np=name if np is True else np, npx=npx, nd=name if nd is None else nd, method=method,

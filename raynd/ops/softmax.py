@@ -6,7 +6,7 @@ Float16 is computed in float32.
 from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
-from ..spec import as_dtype, broadcast, is_float, normalize_axis, spec
+from ..spec import ArraySpec, as_dtype, broadcast, is_float, normalize_axis, spec
 from .elementwise import default_float
 from .parallel import run_chunks
 from .registry import operator
@@ -32,9 +32,13 @@ def _infer_softmax(data, length, axis, temperature, use_length, dtype):
     axis = normalize_axis(axis, len(data.shape))
     if temperature is not None and not temperature > 0:
         raise ShapeError(f"softmax: temperature must be positive, not {temperature}")
+    if not use_length and length is not None:
+        raise ArgumentError("softmax: length has no effect without use_length=True; name the axis as axis=")
     if use_length:
         if length is None:
             raise ArgumentError("softmax: length is needed with use_length=True")
+        if not isinstance(length, ArraySpec):
+            raise ArgumentError("softmax: length must be an array")
         rest = data.shape[:axis] + data.shape[axis + 1:]
         if length.shape != rest:
             raise ShapeError(f"softmax: length of shape {length.shape} for data of shape {data.shape} and axis {axis}; "
@@ -171,12 +175,15 @@ def _register(name, sign, log, doc):
             dx = F.where(F.isneginf(y[0]), 0.0, dx)
         return dx, None
     kernel = _softmax_kernel(sign, log)
-    operator(name, "data, length=None, axis=-1, temperature=None, use_length=False, dtype=None", npx=name,
+    arrays, options = "data, length=None, axis=-1", "temperature=None, dtype=None, use_length=False, out=None"
+    legacy = f"{arrays}, {options}"
+    if name != "softmax":                     # MXNet's order: the axis comes next, except in softmax itself
+        arrays, legacy = "data, axis=-1, length=None", f"data, axis=-1, {options}, length=None"
+    operator(name, f"{arrays}, temperature=None, use_length=False, dtype=None", npx=name,
              inputs="data, length", optional=("length",), infer=_infer_softmax, kernel=kernel, vjp=vjp, doc=doc)
 
-    operator(f"nd_{name}", "data, length=None, axis=-1, temperature=None, dtype=None, use_length=False, out=None",
-             inputs="data, length", optional=("length",), nd=name, method=name, kernel=kernel, vjp=vjp, doc=doc,
-             infer=_infer_softmax)
+    operator(f"nd_{name}", legacy, inputs="data, length", optional=("length",), nd=name, method=name,
+             kernel=kernel, vjp=vjp, doc=doc, infer=_infer_softmax)
 
 
 _TEXT = """ along ``axis``, of ``data / temperature``.
