@@ -275,4 +275,5 @@ def test_positions_of_arguments_are_those_of_mxnet():
         mx.nd.ftml_update(w, *states, 0.1)
     first = mx.nd.ftml_update(w, *states, 0.1, 0.6, 0.99, 1e-6, 1).asnumpy()
     states = [states[0], *(mx.nd.zeros((2,)) for _ in range(3))]
-    onp.testing.assert_array_equal(first, mx.nd.ftml_update(w, *states, lr=0.1, beta2=0.99, epsilon=1e-6, t=1).asnumpy())
+    named = mx.nd.ftml_update(w, *states, lr=0.1, beta2=0.99, epsilon=1e-6, t=1)
+    onp.testing.assert_array_equal(first, named.asnumpy())
