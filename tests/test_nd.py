@@ -225,6 +225,21 @@ def test_sorting():
     assert values(a.argsort(axis=None, dtype="int32")) == [1, 3, 2, 5, 0, 4]
 
 
+def test_positions_and_names_of_arguments_are_those_of_mxnet(x):
+    matrix, ones = [[1.0, 2], [3, 4]], nd.ones((2,))
+    down = numpy.log(numpy.exp(matrix) / numpy.exp(matrix).sum(0))
+    for function, a in ((nd.log_softmax, x), (mx.npx.log_softmax, mx.np.array(matrix))):
+        numpy.testing.assert_allclose(function(a, 0).asnumpy(), down, rtol=1e-5)
+    numpy.testing.assert_allclose(nd.softmin(-x, 0).asnumpy(), numpy.exp(down), rtol=1e-5)
+    numpy.testing.assert_allclose(nd.softmax(x, None, 0).asnumpy(), numpy.exp(down), rtol=1e-5)
+    y = nd.BatchNorm(data=x, gamma=ones, beta=ones, moving_mean=ones, moving_var=ones, eps=0)
+    numpy.testing.assert_allclose(y.asnumpy(), matrix)
+    assert values(nd.power(base=x, exp=2)) == [[1, 4], [9, 16]]
+    stack = mx.np.ones((1, 2, 2))
+    assert values(mx.npx.batch_dot(a=stack, b=stack)) == [[[2, 2], [2, 2]]]
+    assert values(mx.npx.relu(data=stack)) == [[[1, 1], [1, 1]]]
+
+
 def test_gradients_flow(x):
     x.attach_grad()
     with autograd.record():

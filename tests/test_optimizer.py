@@ -259,3 +259,21 @@ def test_sgld_draws_noise():
     weight = mx.np.zeros((2000,))
     opt.get_updater(opt.create("sgld", learning_rate=0.04))(0, mx.np.zeros((2000,)), weight)
     assert abs(weight.asnumpy().std() - 0.2) < 0.02
+
+
+def test_positions_of_arguments_are_those_of_mxnet():
+    """Numbers without a default come after some with one."""
+    def direction(*args, **kwargs):
+        w, g, mean, var = (mx.nd.full((2,), v) for v in (1.0, 0.5, 0.0, 0.0))
+        return mx.nd.lamb_update_phase1(w, g, mean, var, *args, **kwargs).asnumpy()
+    onp.testing.assert_array_equal(direction(0.8, 0.99, 1e-5, 2, True, 0.1),
+                                   direction(beta1=0.8, beta2=0.99, epsilon=1e-5, t=2, wd=0.1))
+    with pytest.raises(mx.MXNetError, match="t and wd must be given"):
+        direction(0.8)
+    w, *states = (mx.nd.full((2,), v) for v in (1.0, 0.5, 0.0, 0.0, 0.0))
+    with pytest.raises(mx.MXNetError, match="t must be given"):
+        mx.nd.ftml_update(w, *states, 0.1)
+    first = mx.nd.ftml_update(w, *states, 0.1, 0.6, 0.99, 1e-6, 1).asnumpy()
+    states = [states[0], *(mx.nd.zeros((2,)) for _ in range(3))]
+    named = mx.nd.ftml_update(w, *states, lr=0.1, beta2=0.99, epsilon=1e-6, t=1)
+    onp.testing.assert_array_equal(first, named.asnumpy())

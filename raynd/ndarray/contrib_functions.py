@@ -96,6 +96,7 @@ def multi_proposal(cls_prob, bbox_pred, im_info, rpn_pre_nms_top_n=6000, rpn_pos
                    output_score=False, iou_loss=False, out=None, name=None):
     """The best boxes of a region proposal network for each image (the operator ``proposals``); with ``output_score``
     also their scores."""
+    scales, ratios = (tuple(v) if isinstance(v, (tuple, list)) else (v,) for v in (scales, ratios))
     result = run("proposals", (cls_prob, bbox_pred, im_info), rpn_pre_nms_top_n=rpn_pre_nms_top_n,
                  rpn_post_nms_top_n=rpn_post_nms_top_n, threshold=threshold, rpn_min_size=rpn_min_size,
                  scales=scales, ratios=ratios, feature_stride=feature_stride, iou_loss=bool(iou_loss))

@@ -80,7 +80,7 @@ for _name, _record in UNARY.items():
     FUNCTIONS[_name] = _unary(_name, _record)
 for _name, _record in {
         "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "true_divide",
-        "true_divide": "true_divide", "modulo": "mod", "power": "power", "maximum": "maximum", "minimum": "minimum",
+        "true_divide": "true_divide", "modulo": "mod", "maximum": "maximum", "minimum": "minimum",
         "broadcast_add": "add", "broadcast_plus": "add", "broadcast_sub": "subtract", "broadcast_minus": "subtract",
         "broadcast_mul": "multiply", "broadcast_div": "true_divide", "broadcast_mod": "mod",
         "broadcast_power": "power", "broadcast_maximum": "maximum", "broadcast_minimum": "minimum",
@@ -93,6 +93,12 @@ for _name, _record in {"equal": "equal", "not_equal": "not_equal", "greater": "g
                        "greater_equal": "greater_equal", "lesser_equal": "less_equal", "logical_and": "logical_and",
                        "logical_or": "logical_or", "logical_xor": "logical_xor"}.items():
     FUNCTIONS[_name] = FUNCTIONS["broadcast_" + _name] = _binary(_name, _record, compare)
+
+
+@public
+def power(base, exp, out=None, name=None):
+    """Element-wise power of arrays and numbers, with broadcasting."""
+    return FUNCTIONS["broadcast_power"](base, exp, out)
 
 
 @public

@@ -45,12 +45,20 @@ def _detached(weight, out):
     return out
 
 
+def _need(function, **values):
+    """Raise for arguments without a default that were not given."""
+    missing = [name for name, value in values.items() if value is None]
+    if missing:
+        raise ArgumentError(f"{function}: {' and '.join(missing)} must be given")
+
+
 def _single(name, rule, settings, state_names, defaults, master=False, numbers=(), doc=""):
     """The nd function of a rule on one tensor, with the signature MXNet gives it."""
     arrays = ["weight", "grad", *state_names, *(["weight32"] if master else [])]
-    given = [f"{k}" if v is _REQUIRED else f"{k}={v!r}" for k, v in defaults.items()]
-    required = [g for g in given if "=" not in g]
-    source = f"def {name}({', '.join([*arrays, *required, *[g for g in given if '=' in g]])}, out=None, name=None):\n"
+    given = [k if v is _REQUIRED else f"{k}=None" if v is _NEEDED else f"{k}={v!r}" for k, v in defaults.items()]
+    source = f"def {name}({', '.join([*arrays, *given])}, out=None, name=None):\n"
+    for needed in (k for k, v in defaults.items() if v is _NEEDED):
+        source += f"    _need({name!r}, {needed}={needed})\n"
     states = "".join(f", {s}" for s in state_names)
     extra = "".join(f", float({n})" for n in numbers)
     clip = "clip_grad" if "clip_grad" in defaults else "clip_gradient"
@@ -60,13 +68,14 @@ def _single(name, rule, settings, state_names, defaults, master=False, numbers=(
               f"           ({''.join(f'{s}, ' for s in settings)}), {clip}, {master})\n    return target\n"
     if "wd" not in defaults:
         source = source.replace("float(wd)", "0.0")
-    space = {"_detached": _detached, "update": update}
+    space = {"_detached": _detached, "_need": _need, "update": update}
     function = define(source, name, __name__, space)
     function.__module__, function.__doc__ = __name__, doc or f"One update of ``weight`` by the rule '{rule}'."
     return function
 
 
 _REQUIRED = object()
+_NEEDED = object()                # the same for one whose place in MXNet's signature is after some with a default
 _COMMON = {"wd": 0.0, "rescale_grad": 1.0, "clip_gradient": -1.0}
 _LAZY = {"lazy_update": True}
 
@@ -86,7 +95,7 @@ _ADAM = {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
 _add("adam_update", "adam", ("beta1", "beta2", "epsilon"), ("mean", "var"), {**_ADAM, **_COMMON, **_LAZY},
      doc="Adam without bias correction, which the learning rate is to contain (Kingma and Ba 2015).")
 _add("ftml_update", "ftml", ("beta1", "beta2", "epsilon"), ("d", "v", "z"),
-     {"t": _REQUIRED, "beta1": 0.6, "beta2": 0.999, "epsilon": 1e-8, "wd": 0.0, "rescale_grad": 1.0, "clip_grad": -1.0},
+     {"beta1": 0.6, "beta2": 0.999, "epsilon": 1e-8, "t": _NEEDED, "wd": 0.0, "rescale_grad": 1.0, "clip_grad": -1.0},
      numbers=("t",), doc="Follow the moving leader (Zheng and Kwok 2017).")
 _add("ftrl_update", "ftrl", ("lamda1", "beta"), ("z", "n"), {"lamda1": 0.01, "beta": 1.0, **_COMMON},
      doc="FTRL-proximal (McMahan et al. 2013).")
@@ -209,9 +218,11 @@ _decoupled("adabelief_update", "adabelief")
 # -- LAMB and LANS -------------------------------------------------------------------------------------------------
 
 
-def lamb_update_phase1(weight, grad, mean, var, t, wd, beta1=0.9, beta2=0.999, epsilon=1e-6, bias_correction=True,
-                       rescale_grad=1.0, clip_gradient=-1.0, out=None, name=None):
-    """The direction of LAMB's step (You et al. 2020), before its scaling; updates ``mean`` and ``var``."""
+def lamb_update_phase1(weight, grad, mean, var, beta1=0.9, beta2=0.999, epsilon=1e-6, t=None, bias_correction=True,
+                       wd=None, rescale_grad=1.0, clip_gradient=-1.0, out=None, name=None):
+    """The direction of LAMB's step (You et al. 2020), before its scaling; updates ``mean`` and ``var``. The count of
+    updates ``t`` and the weight decay ``wd`` must be given."""
+    _need("lamb_update_phase1", t=t, wd=wd)
     g = F.cast(grad, dtype=mean._spec.dtype.name) * float(rescale_grad)
     if clip_gradient >= 0:
         g = F.clip(g, -float(clip_gradient), float(clip_gradient))
@@ -232,10 +243,10 @@ def lamb_update_phase2(weight, g, r1, r2, lr, lower_bound=-1.0, upper_bound=-1.0
     return give(weight - g * (ratio * float(lr)), out)
 
 
-def mp_lamb_update_phase1(weight, grad, mean, var, weight32, t, wd, beta1=0.9, beta2=0.999, epsilon=1e-6,
-                          bias_correction=True, rescale_grad=1.0, clip_gradient=-1.0, out=None, name=None):
+def mp_lamb_update_phase1(weight, grad, mean, var, weight32, beta1=0.9, beta2=0.999, epsilon=1e-6, t=None,
+                          bias_correction=True, wd=None, rescale_grad=1.0, clip_gradient=-1.0, out=None, name=None):
     """:func:`lamb_update_phase1` with a float32 master weight."""
-    return lamb_update_phase1(weight32, grad, mean, var, t, wd, beta1, beta2, epsilon, bias_correction, rescale_grad,
+    return lamb_update_phase1(weight32, grad, mean, var, beta1, beta2, epsilon, t, bias_correction, wd, rescale_grad,
                               clip_gradient, out)
 
 

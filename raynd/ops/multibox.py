@@ -28,6 +28,12 @@ def _infer_prior(data, sizes, ratios, clip, steps, offsets):
     sizes, ratios = _as_tuple(sizes), _as_tuple(ratios)
     if not sizes or not ratios or any(v <= 0 for v in (*sizes, *ratios)):
         raise ShapeError(f"multibox_prior: sizes and ratios must be positive, got {sizes} and {ratios}")
+    if len(_as_tuple(steps)) != 2 or len(_as_tuple(offsets)) != 2:
+        raise ShapeError(f"multibox_prior: steps and offsets need 2 numbers, (y, x), got {steps} and {offsets}")
+    if steps[0] * steps[1] < 0:
+        raise ArgumentError(f"multibox_prior: give both steps or none, not {steps}")
+    if 0 in data.shape[2:4]:
+        raise ShapeError(f"multibox_prior: data of shape {data.shape} has no places for boxes")
     return spec((1, data.shape[2] * data.shape[3] * _prior_count(sizes, ratios), 4), data.dtype)
 
 
@@ -35,12 +41,12 @@ def _multibox_prior(xp, data, sizes, ratios, clip, steps, offsets):
     """Anchor boxes (1, height * width * (sizes + ratios - 1), 4) for a feature map (n, c, height, width).
 
     At each place: every size with the first ratio, then the first size with each other ratio. ``steps`` (y, x):
-    distance of places, negative: 1 / height and 1 / width; ``offsets`` (y, x): their start in steps; ``clip``: to [0,
-    1].
+    distance of places, 1 / height and 1 / width unless both are positive; ``offsets`` (y, x): their start in steps;
+    ``clip``: to [0, 1].
     """
     sizes, ratios = _as_tuple(sizes), _as_tuple(ratios)
     height, width = data.shape[2:4]
-    step_y, step_x = (s if s > 0 else 1 / n for s, n in zip(steps, (height, width)))
+    step_y, step_x = steps if min(steps) > 0 else (1 / height, 1 / width)
     pairs = [(s, ratios[0]) for s in sizes] + [(sizes[0], r) for r in ratios[1:]]
     half = xp.asarray([[s * height / width * math.sqrt(r) / 2, s / math.sqrt(r) / 2] for s, r in pairs])
     y = (xp.arange(height) + offsets[0]) * step_y

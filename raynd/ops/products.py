@@ -85,12 +85,18 @@ def _infer_batch_dot(lhs, rhs, transpose_a, transpose_b, forward_stype):
     return infer_matmul_t(lhs, rhs, transpose_a, transpose_b)
 
 
-operator("batch_dot", "lhs, rhs, transpose_a=False, transpose_b=False, forward_stype=None, out=None",
-         infer=_infer_batch_dot, np=(), npx="batch_dot", nd="batch_dot",
-         kernel=lambda xp, a, b, transpose_a, transpose_b, forward_stype: matmul_t(xp, a, b, transpose_a, transpose_b),
-         vjp=lambda F, dy, x, y, transpose_a, transpose_b, forward_stype: matmul_t_gradients(F, dy, *x, transpose_a,
-                                                                                             transpose_b),
-         doc="Products of the matrices of two stacks of the same batch shape, each optionally given transposed.")
+def _batch_dot(name, arrays, **exports):
+    """Register it with MXNet's names of its arrays, which differ between npx and nd."""
+    operator(name, arrays + ", transpose_a=False, transpose_b=False, forward_stype=None, out=None", **exports,
+             infer=_infer_batch_dot, vjp=lambda F, dy, x, y, transpose_a, transpose_b, forward_stype: (
+                 matmul_t_gradients(F, dy, *x, transpose_a, transpose_b)),
+             kernel=lambda xp, a, b, transpose_a, transpose_b, forward_stype: matmul_t(xp, a, b, transpose_a,
+                                                                                       transpose_b),
+             doc="Products of the matrices of two stacks of the same batch shape, each optionally given transposed.")
+
+
+_batch_dot("batch_dot", "a, b", npx="batch_dot")
+_batch_dot("nd_batch_dot", "lhs, rhs", nd="batch_dot")
 
 # -- matmul --------------------------------------------------------------------------------------------------------
 

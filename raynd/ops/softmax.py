@@ -6,7 +6,7 @@ Float16 is computed in float32.
 from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
-from ..spec import as_dtype, broadcast, is_float, normalize_axis, spec
+from ..spec import ArraySpec, as_dtype, broadcast, is_float, normalize_axis, spec
 from .elementwise import default_float
 from .parallel import run_chunks
 from .registry import check_optional, operator
@@ -34,6 +34,8 @@ def _infer_softmax(data, length, axis, temperature, use_length, dtype):
         raise ShapeError(f"softmax: temperature must be positive, not {temperature}")
     check_optional("softmax", "length", length, bool(use_length), use_length=use_length)
     if use_length:
+        if not isinstance(length, ArraySpec):
+            raise ArgumentError("softmax: length must be an array")
         rest = data.shape[:axis] + data.shape[axis + 1:]
         if length.shape != rest:
             raise ShapeError(f"softmax: length of shape {length.shape} for data of shape {data.shape} and axis {axis}; "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..spec import spec
 from .boxes import check_format, iou, to_center, to_corner
 from .registry import operator
@@ -113,6 +113,13 @@ def _infer_nms(data, overlap_thresh, valid_thresh, topk, coord_start, score_inde
     if len(data.shape) < 2 or data.shape[-1] < coord_start + 4 or score_index >= data.shape[-1]:
         raise ShapeError(f"box_nms: data of shape {data.shape} must end in (boxes, values) with 4 coordinates from "
                          f"{coord_start} on and a score at {score_index}")
+    places = range(coord_start, coord_start + 4)
+    if coord_start < 0 or score_index < 0 or score_index in places:
+        raise ArgumentError(f"box_nms: the score at {score_index} and the coordinates from {coord_start} on must be "
+                            "different places, not negative")
+    if id_index >= data.shape[-1] or id_index >= 0 and (id_index in places or id_index == score_index):
+        raise ArgumentError(f"box_nms: id_index={id_index} must be a place of the {data.shape[-1]} values, not that of "
+                            "the score or of a coordinate")
     return data, spec(data.shape[:-1] + (1,), data.dtype)
 
 

@@ -76,7 +76,8 @@ def product(a, b, transpose_a=False, transpose_b=False, **_):
 
 
 row("matmul_t", ref=product, tol=2, samples=flagged((3, 4), (4, 5), None))
-row("batch_dot", ref=product, tol=2, samples=flagged((3, 4), (4, 5), [((2,), (2,)), ((0,), (0,)), ((2, 3), (2, 3))]))
+for _name in ("batch_dot", "nd_batch_dot"):
+    row(_name, ref=product, tol=2, samples=flagged((3, 4), (4, 5), [((2,), (2,)), ((0,), (0,)), ((2, 3), (2, 3))]))
 row(
     "dot",
     ref=np.dot,
