@@ -119,6 +119,7 @@ BAD = {
         lambda: npx.modulated_deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(1, 3, 3, 3),
                                                      array(2, 2, 2, 2), kernel=(2, 2), no_bias=True),
     "an image without channels to resize": lambda: nd.contrib.BilinearResize2D(nd.ones((4, 4)), height=2, width=2),
+    "an image without pixels to resize": lambda: nd.contrib.BilinearResize2D(nd.zeros((1, 1, 0, 4)), height=2, width=2),
     "an image without channels to enlarge": lambda: nd.UpSampling(nd.ones((4, 4)), scale=2),
     "inputs that do not fit the weight": lambda: npx.fully_connected(array(2, 3), array(4, 5)),
     "k above the axis": lambda: npx.topk(array(2, 3), k=4),

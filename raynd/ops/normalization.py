@@ -416,8 +416,8 @@ operator("l2_normalization", "data, eps=1e-10, mode='instance', out=None", input
 
 
 def _infer_window_sum(x, nsize):
-    if nsize < 1 or nsize % 2 == 0:
-        raise ShapeError(f"lrn: nsize must be odd and positive, not {nsize}")
+    if not isinstance(nsize, int) or nsize < 1 or nsize % 2 == 0:
+        raise ShapeError(f"lrn: nsize must be odd and positive, not {nsize!r}")
     if len(x.shape) < 2:
         raise ShapeError(f"lrn: data needs at least 2 axes, not shape {x.shape}")
     return x

@@ -171,8 +171,8 @@ def interpolation_matrix(xp, n, out, dtype, corners):
 
 
 def _infer_resize(data, height, width, align_corners):
-    if len(data.shape) != 4 or height < 1 or width < 1:
-        raise ShapeError(f"bilinear_resize: data must have 4 axes and the sizes be positive, got {data.shape}, "
+    if len(data.shape) != 4 or 0 in data.shape[2:] or height < 1 or width < 1:
+        raise ShapeError(f"bilinear_resize: data must have 4 axes and all sizes be positive, got {data.shape}, "
                          f"{height} and {width}")
     return spec((*data.shape[:2], height, width), data.dtype)
 
