@@ -165,6 +165,18 @@ WRONG |= {f"{name}: an array that has no effect": call for name, call in {
     "up_sampling": lambda: nd.UpSampling(nd.ones((1, 1, 2, 2)), nd.ones((1, 1, 2, 2)), scale=2, num_args=1)}.items()}
 
 
+WHOLE = {"dtype": "int32"}
+WRONG |= {f"{name}: integers where results are fractions": call for name, call in {
+    "l2_normalization": lambda: npx.l2_normalization(mx.np.ones((2, 3), **WHOLE)),
+    "lrn": lambda: npx.lrn(mx.np.ones((2, 3, 4, 4), **WHOLE)),
+    "adaptive_avg_pooling2d": lambda: npx.adaptive_avg_pooling2d(mx.np.ones((2, 3, 4, 4), **WHOLE)),
+    "resize": lambda: nd.contrib.BilinearResize2D(nd.ones((2, 3, 4, 4), **WHOLE), height=2, width=2),
+    "softmax_output": lambda: nd.SoftmaxOutput(nd.ones((2, 3), **WHOLE), nd.ones((2,))),
+    "logistic": lambda: nd.LogisticRegressionOutput(nd.ones((2, 3), **WHOLE), nd.ones((2, 3))),
+    "softmax_activation": lambda: nd.SoftmaxActivation(nd.ones((2, 3), **WHOLE)),
+    "attention": lambda: npx.interleaved_matmul_selfatt_qk(mx.np.ones((2, 3, 6), **WHOLE), heads=1)}.items()}
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_arguments_that_are_not_supported_raise_at_the_call(case):
     with pytest.raises(ArgumentError):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, normalize_axis, spec
-from .registry import operator
+from ..spec import normalize_axis, spec
+from .registry import check_float, operator
 from .softmax import wide
 
 
@@ -35,8 +35,7 @@ def _mean_inv(xp, x, axes, eps):
 
 
 def _infer_batch_norm(x, gamma, beta, running_mean, running_var, eps, momentum, fix_gamma, axis):
-    if not is_float(x.dtype):
-        raise ArgumentError(f"batch_norm needs floating data, not {x.dtype}")
+    check_float("batch_norm", x)
     axis = normalize_axis(axis, len(x.shape))
     for name, p in (("gamma", gamma), ("beta", beta), ("running_mean", running_mean), ("running_var", running_var)):
         if p.shape != x.shape[axis:axis + 1]:
@@ -210,8 +209,7 @@ def _infer_layer_norm(data, gamma, beta, axis, eps, output_mean_var):
         if p.shape != data.shape[axis:axis + 1]:
             raise ShapeError(f"layer_norm: {name} has shape {p.shape}, data of shape {data.shape} needs "
                              f"{data.shape[axis:axis + 1]} for axis {axis}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"layer_norm needs floating data, not {data.dtype}")
+    check_float("layer_norm", data)
     kept = _statistics_spec(data, data.shape[:axis] + (1,) + data.shape[axis + 1:])
     return data, kept, kept
 
@@ -318,8 +316,7 @@ operator("layer_norm_grad", "dy, data, gamma, mean, std, axis", inputs="dy, data
 def _infer_group_norm(data, gamma, beta, num_groups, eps, output_mean_var):
     if len(data.shape) < 2:
         raise ShapeError(f"group_norm: data needs at least 2 axes (batch, channels), not shape {data.shape}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"group_norm needs floating data, not {data.dtype}")
+    check_float("group_norm", data)
     if num_groups < 1 or data.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {data.shape[1]} channels do not divide into {num_groups} groups")
     for name, p in (("gamma", gamma), ("beta", beta)):
@@ -385,6 +382,7 @@ _L2_AXES = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: (1,),
 
 
 def _infer_l2(data, eps, mode):
+    check_float("l2_normalization", data)
     if mode not in _L2_AXES:
         raise ArgumentError(f"l2_normalization: mode must be 'instance', 'channel' or 'spatial', not {mode!r}")
     if len(data.shape) < {"instance": 1, "channel": 2, "spatial": 3}[mode]:
@@ -436,6 +434,11 @@ operator("channel_window_sum", "x, nsize", inputs="x", infer=_infer_window_sum, 
          vjp=lambda F, dy, x, y, nsize: F.channel_window_sum(dy, nsize=nsize))
 
 
+def _infer_lrn(data, alpha, beta, knorm, nsize):
+    check_float("lrn", data)
+    return _infer_window_sum(data, nsize)
+
+
 def _lrn(xp, data, alpha, beta, knorm, nsize):
     """Local response normalisation over ``nsize`` channels (Krizhevsky et al. 2012):
     ``x / (knorm + alpha / nsize * sum(x ** 2)) ** beta``."""
@@ -451,4 +454,4 @@ def _lrn_vjp(F, dy, x, y, alpha, beta, knorm, nsize):
 
 
 operator("lrn", "data, alpha=0.0001, beta=0.75, knorm=2.0, nsize=5, out=None", inputs="data", kernel=_lrn, vjp=_lrn_vjp,
-         infer=lambda data, alpha, beta, knorm, nsize: _infer_window_sum(data, nsize), npx="lrn", nd="LRN")
+         infer=_infer_lrn, npx="lrn", nd="LRN")
