@@ -55,6 +55,17 @@ AT_THE_CALL = [
     ("input_dim", lambda: npx.embedding(np.array([0]), z(3, 2), input_dim=4, output_dim=2), ShapeError, "input_dim=4"),
     ("pick: index shape", lambda: npx.pick(z(2, 3), np.array([0, 0, 0])), ShapeError, "without axis 1"),
     ("pick: mode", lambda: npx.pick(z(2, 3), np.array([0, 0]), mode="bad"), ArgumentError, "'clip' or 'wrap'"),
+    ("topk: k of another type", lambda: npx.topk(z(2, 3), k=1.5), ArgumentError, "k must be an integer"),
+    ("one_hot: depth", lambda: npx.one_hot(z(2), 2.5), ArgumentError, "depth must be"),
+    ("sequence_mask: lengths without effect", lambda: npx.sequence_mask(z(2, 3), z(3)), ArgumentError, "no effect"),
+    ("gather_nd: no indexed axis", lambda: npx.gather_nd(z(2, 3), z(0, 2)), ShapeError, "first axis of the indices"),
+    ("index_add: no indexed axis", lambda: npx.index_add(z(2, 3), z(0, 2, dtype="int32"), z(1)), ShapeError,
+     "first axis of the indices"),
+    ("slice_like: no such axis", lambda: npx.slice_like(z(2, 3), z(1), axes=1), ShapeError, "has no axis 1"),
+    ("reshape_like: range", lambda: npx.reshape_like(z(2, 3), z(6), lhs_end=3), ShapeError, "lhs_end=3"),
+    ("broadcast_axis: sizes", lambda: nd.broadcast_axis(nd.ones((1, 1)), axis=(0, 1), size=2), ShapeError,
+     "equally many"),
+    ("concat: nothing", lambda: nd.concat(), ArgumentError, "at least one array"),
     ("topk: k", lambda: npx.topk(z(2, 3), k=7), ShapeError, "at most 3"),
     ("topk: axis", lambda: npx.topk(z(2, 3), axis=4), IndexError, "axis 4"),
     ("topk: ret_typ", lambda: npx.topk(z(2, 3), ret_typ="x"), ArgumentError, "ret_typ"),
@@ -153,6 +164,13 @@ def test_has_a_result(call, expected):
     result, expected = call().asnumpy(), numpy.asarray(expected)
     assert result.shape == expected.shape
     numpy.testing.assert_array_equal(result, expected)
+
+
+def test_an_empty_batch_does_not_move_running_statistics():
+    mean, variance = np.ones(3), np.full(3, 2)
+    with mx.autograd.train_mode():
+        npx.batch_norm(z(0, 3, 4), np.ones(3), z(3), mean, variance)
+    assert mean.asnumpy().tolist() == [1, 1, 1] and variance.asnumpy().tolist() == [2, 2, 2]
 
 
 def test_gradients_of_empty_batches():

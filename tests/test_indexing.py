@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from raynd import autograd
+from raynd import autograd, nd
 from raynd.dispatch import F
 from raynd.errors import MXNetError
 from raynd.ndarray.array import from_numpy
@@ -252,6 +252,27 @@ def test_values_of_other_types_are_cast():
     x[0] = [1.9, 2.9, 3.9]
     x[1, [0, 2]] = np.array([7.5, 8.5])
     np.testing.assert_array_equal(x.asnumpy(), [[1, 2, 3], [7, 0, 8]])
+
+
+@pytest.mark.parametrize("key", [0, slice(None), slice(1, 3), slice(None, None, 2), [0, 2], "mask"], ids=str)
+@pytest.mark.parametrize("value, stored", [(-1, 255), (300, 44), (-2.5, 254)])
+def test_numbers_beyond_the_dtype_wrap_around(key, value, stored):
+    expected = np.array([1, 2, 3, 4], "uint8")
+    x = from_numpy(expected)
+    x[x > 2 if key == "mask" else key] = value
+    expected[expected > 2 if key == "mask" else key] = stored
+    np.testing.assert_array_equal(x.asnumpy(), expected)
+
+
+def test_constants_beyond_the_dtype_wrap_around():
+    x = from_numpy(np.array([1, 2, 3], "uint8"))
+    assert F.pad(x, pad_width=((1, 0),), constant_values=-1).tolist() == [255, 1, 2, 3]
+    assert F.one_hot(x, depth=2, on_value=300, off_value=-1, dtype="uint8").tolist()[0] == [255, 44]
+    assert nd.full((2,), -1, dtype="uint8").asnumpy().tolist() == [255, 255]
+    masked = F.sequence_mask(F.reshape(x, newshape=(3, 1)), from_numpy(np.array([1])), use_sequence_length=True,
+                             value=-1)
+    assert masked.tolist() == [[1], [255], [255]]
+    assert x.clip(-1, 2).tolist() == [1, 2, 2] and x.clip(2, 300).tolist() == [2, 2, 3]
 
 
 def test_recorded_assignment():

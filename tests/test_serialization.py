@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zipfile
 
 import numpy
 import pytest
@@ -120,6 +121,21 @@ def test_older_and_sparse_files():
     x, = mx.nd.load_frombuffer(by_hand(2, stype=2, sparse=struct.pack("<iq", 1, 0), shape=(2, 3), aux_head=heads,
                                        values=values[1:4].tobytes() + starts.tobytes() + columns.tobytes()))
     numpy.testing.assert_array_equal(x.asnumpy(), [[1, 0, 2], [0, 3, 0]])
+
+
+def test_sparse_arrays_of_npz(tmp_path):
+    """Their parts as MXNet writes them; its 'format' has a header that NumPy cannot read."""
+    path = tmp_path / "sparse.npz"
+    parts = {"a/data": numpy.array([1.0, 2.0], "float32"), "a/indptr": numpy.array([0, 1, 2]),
+             "a/indices": numpy.array([1, 0]), "a/shape": numpy.array([2, 2]), "b/data": numpy.ones((1, 2), "float32"),
+             "b/indices": numpy.array([2]), "b/shape": numpy.array([3, 2]), "c": numpy.arange(3)}
+    numpy.savez(path, **parts)
+    with zipfile.ZipFile(path, "a") as archive:
+        for name in ("a", "b"):
+            archive.writestr(f"{name}/format.npy", b"\x93NUMPY\x01\x00v\x00{'descr': '|s3{'descr': '<i8'")
+    loaded = mx.npx.load(str(path))
+    assert {k: v.tolist() for k, v in loaded.items()} == {
+        "a": [[0, 1], [2, 0]], "b": [[0, 0], [0, 0], [1, 1]], "c": [0, 1, 2]}
 
 
 def test_damaged_files_and_bad_arguments(tmp_path):

@@ -9,6 +9,7 @@ import numpy
 
 from ..dispatch import F, Proxy
 from ..errors import ArgumentError, MXNetError, ShapeError
+from ..ops.shape import integers
 from ..spec import as_dtype, is_float, normalize_axis
 from . import legacy
 from .legacy import (
@@ -308,11 +309,19 @@ def moveaxis(tensor, source, destination):
     return F.transpose(tensor, axes=tuple(order))
 
 
+def _arrays(data, function):
+    """The arrays of a variadic call, which may come as one list."""
+    if len(data) == 1 and isinstance(data[0], (list, tuple)):
+        data = tuple(data[0])
+    if not data:
+        raise ArgumentError(f"{function}: at least one array is needed")
+    return data
+
+
 @public
 def concat(*data, dim=1, out=None, name=None):
     """Arrays joined along an existing axis."""
-    if len(data) == 1 and isinstance(data[0], (list, tuple)):
-        data = tuple(data[0])
+    data = _arrays(data, "concat")
     axis = normalize_axis(dim, data[0].ndim)
     return give(F.concatenate(*data, axis=axis), out)
 
@@ -328,8 +337,7 @@ def concatenate(arrays, axis=0, always_copy=True):
 @public
 def stack(*data, axis=0, out=None, name=None):
     """Arrays of one shape joined along a new axis."""
-    if len(data) == 1 and isinstance(data[0], (list, tuple)):
-        data = tuple(data[0])
+    data = _arrays(data, "stack")
     axis = normalize_axis(axis, data[0].ndim + 1)
     return give(F.concatenate(*[expand_dims(x, axis) for x in data], axis=axis), out)
 
@@ -410,7 +418,9 @@ def slice_axis(data, axis, begin, end, out=None, name=None):
 @public
 def slice_like(data, shape_like, axes=(), out=None, name=None):
     """The leading part of ``data`` with the lengths of ``shape_like`` along ``axes`` (all by default)."""
-    axes = [normalize_axis(a, data.ndim) for a in axes] or list(range(data.ndim))
+    axes = [normalize_axis(a, data.ndim) for a in integers(axes, "slice_like: axes")] or list(range(data.ndim))
+    if max(axes, default=-1) >= shape_like.ndim:
+        raise ShapeError(f"slice_like: shape_like of shape {shape_like.shape} has no axis {max(axes)}")
     items = [slice(None)] * data.ndim
     for a in axes:
         if shape_like.shape[a] > data.shape[a]:
@@ -456,7 +466,7 @@ def pad(data, mode, pad_width, constant_value=0, out=None, name=None):
 @public
 def broadcast_to(data, shape=(), out=None, name=None):
     """The array broadcast to ``shape``; 0 keeps an axis."""
-    shape = tuple(shape)
+    shape = integers(shape, "broadcast_to: shape")
     if len(shape) != data.ndim:
         raise ShapeError(f"broadcast_to: the shape {shape} must have as many axes as the array, {data.ndim}")
     return give(F.broadcast_to(data, shape=tuple(m if n == 0 else n for m, n in zip(data.shape, shape))), out)
@@ -465,9 +475,11 @@ def broadcast_to(data, shape=(), out=None, name=None):
 @public
 def broadcast_axis(data, axis=(), size=(), out=None, name=None):
     """Axes of length 1 broadcast to the given sizes."""
-    axes, sizes = (axis,) if isinstance(axis, int) else axis, (size,) if isinstance(size, int) else size
+    axes, sizes = integers(axis, "broadcast_axis: axis"), integers(size, "broadcast_axis: size")
+    if len(axes) != len(sizes):
+        raise ShapeError(f"broadcast_axis: axis {axes} and size {sizes} must be equally many")
     shape = list(data.shape)
-    for a, n in zip(axes, sizes, strict=True):
+    for a, n in zip(axes, sizes):
         if shape[normalize_axis(a, data.ndim)] != 1:
             raise ShapeError(f"broadcast_axis: axis {a} of shape {data.shape} is not of length 1")
         shape[a] = n
@@ -479,13 +491,15 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None, out=None, name=None):
     """``lhs`` broadcast to the shape of ``rhs``, or only its ``lhs_axes`` to the lengths of ``rhs_axes``."""
     if (lhs_axes is None) != (rhs_axes is None):
         raise ArgumentError("broadcast_like: give both lhs_axes and rhs_axes, or none")
+    if lhs_axes is not None:
+        lhs_axes, rhs_axes = integers(lhs_axes, "lhs_axes"), integers(rhs_axes, "rhs_axes")
     if lhs_axes is not None and (not lhs_axes or len(lhs_axes) != len(rhs_axes)):
         raise ShapeError(f"broadcast_like: lhs_axes {lhs_axes} and rhs_axes {rhs_axes} must name equally many axes")
     if lhs_axes is None:
         shape = rhs.shape
     else:
         shape = list(lhs.shape)
-        for a, b in zip(lhs_axes, rhs_axes, strict=True):
+        for a, b in zip(lhs_axes, rhs_axes):
             shape[normalize_axis(a, lhs.ndim)] = rhs.shape[normalize_axis(b, rhs.ndim)]
     return give(F.broadcast_to(lhs, shape=tuple(shape)), out)
 
@@ -493,6 +507,10 @@ def broadcast_like(lhs, rhs, lhs_axes=None, rhs_axes=None, out=None, name=None):
 @public
 def reshape_like(lhs, rhs, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None, out=None, name=None):
     """``lhs`` in the shape of ``rhs``, or the axes of one range replaced by those of another."""
+    for name, x, begin, end in (("lhs", lhs, lhs_begin, lhs_end), ("rhs", rhs, rhs_begin, rhs_end)):
+        if any(v is not None and not -x.ndim <= v <= x.ndim for v in (begin, end)):
+            raise ShapeError(f"reshape_like: {name}_begin={begin}, {name}_end={end} is no range of the {x.ndim} axes "
+                             f"of shape {x.shape}")
     lo, hi, _ = slice(lhs_begin, lhs_end).indices(lhs.ndim)
     first, last, _ = slice(rhs_begin, rhs_end).indices(rhs.ndim)
     shape = lhs.shape[:lo] + rhs.shape[first:last] + lhs.shape[hi:]

@@ -113,7 +113,7 @@ def _read(f):
     if head[:4] in _ZIP:
         try:
             with numpy.load(f, allow_pickle=False) as archive:
-                return {name: _known(archive[name]) for name in archive.files}
+                return _members(archive)
         except (zipfile.BadZipFile, OSError) as error:
             if isinstance(error, OSError) and error.errno != errno.EINVAL:      # that one: a seek to before the start
                 raise
@@ -121,6 +121,20 @@ def _read(f):
     if head[:6] == _NPY:
         return _known(numpy.lib.format.read_array(f, allow_pickle=False))
     return _read_binary(f)
+
+
+def _members(archive):
+    """The arrays of an ``.npz`` file. A sparse one of MXNet's is a folder of its parts; it is read as a dense one. Its
+    'format' is not looked at: MXNet writes it with a header that is none."""
+    names = set(archive.files)
+    sparse = [n[:-len("/format")] for n in archive.files if n.endswith("/format")]
+    sparse = [n for n in sparse if {f"{n}/data", f"{n}/indices", f"{n}/shape"} <= names]
+    parts = {f"{n}/{part}" for n in sparse for part in ("data", "indices", "indptr", "shape", "format")}
+    arrays = {n: _known(archive[n]) for n in archive.files if n not in parts}
+    for n in sparse:
+        aux = [archive[f"{n}/{part}"] for part in ("indptr", "indices") if f"{n}/{part}" in names]
+        arrays[n] = _dense(len(aux), tuple(archive[f"{n}/shape"].tolist()), archive[f"{n}/data"], aux)
+    return arrays
 
 
 def _known(values):

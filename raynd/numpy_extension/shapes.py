@@ -21,7 +21,7 @@ slice_channel = FUNCTIONS["split"]
 def slice_like(data, shape_like, axes=(), out=None, name=None):
     """The leading part of ``data`` with the lengths of ``shape_like`` along ``axes`` (all by default; both arrays then
     have the same number of axes)."""
-    if not axes and data.ndim != shape_like.ndim:
+    if axes == () and data.ndim != shape_like.ndim:
         raise ShapeError(f"slice_like: without axes both arrays need the same number of axes, got {data.shape} and "
                          f"{shape_like.shape}")
     return FUNCTIONS["slice_like"](data, shape_like, axes, out)

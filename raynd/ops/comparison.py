@@ -1,8 +1,11 @@
 """Element-wise operators whose results are bools or integers, and choices by a condition."""
 from __future__ import annotations
 
+import numpy
+
 from ..errors import ArgumentError
 from ..spec import ArraySpec, broadcast, spec
+from .blocks import in_blocks, select
 from .elementwise import BOOL, binary, default_float, infer_compare, infer_integers, operand_shape, promoted, unary
 from .registry import operator
 
@@ -105,23 +108,38 @@ def _infer_where(condition, x, y):
     return spec(shape, default_float())
 
 
-def _where(xp, condition, x, y):
-    if hasattr(condition, "dtype"):
-        condition = condition if condition.dtype == bool else condition != 0
-    else:
-        condition = xp.asarray(bool(condition))
-    return xp.where(condition, x, y)
+def _bind_where(xp, in_specs, out_specs, attrs):
+    dtype = out_specs[0].dtype
+
+    def where(condition, x, y):
+        if not hasattr(condition, "dtype"):
+            condition = xp.asarray(bool(condition))
+        elif condition.dtype != bool:
+            condition = condition != 0
+        arrays = [v for v in (x, y) if getattr(v, "ndim", 0)]
+        if condition.ndim and arrays and all(v.dtype == dtype for v in arrays):
+            return select(xp, condition, x, y)
+        return xp.where(condition, x, y)
+    return in_blocks(xp, where, in_specs, out_specs[0])
 
 
-operator("where", "condition, x, y", infer=_infer_where, kernel=_where, broadcasts=True,
+operator("where", "condition, x, y", infer=_infer_where, bind=_bind_where, broadcasts=True,
          vjp=lambda F, dy, x, y: (None, F.where(x[0], dy, 0.0), F.where(x[0], 0.0, dy)),
          doc="Elements of ``x`` where ``condition`` is not zero, else of ``y``; all three broadcast.")
 
 
+def _bound(a, value):
+    """A bound of ``clip`` for ``a``: a whole number beyond an integer dtype is its end, as no value lies there."""
+    if a.dtype.kind not in "iu" or not isinstance(value, int):
+        return value
+    info = numpy.iinfo(a.dtype)
+    return min(max(value, info.min), info.max)
+
+
 def _clip(xp, a, a_min=None, a_max=None):
     if a_min is not None:
-        a = xp.maximum(a, a_min)
-    return a if a_max is None else xp.minimum(a, a_max)
+        a = xp.maximum(a, _bound(a, a_min))
+    return a if a_max is None else xp.minimum(a, _bound(a, a_max))
 
 
 def _infer_clip(a, a_min, a_max):

@@ -5,6 +5,7 @@ import math
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import as_dtype, is_float, normalize_axis, promote, spec
+from .creation import constant
 from .indexing import add_rows
 from .products import common
 from .registry import check_optional, operator
@@ -130,7 +131,7 @@ operator("embedding_grad", "dy, data, rows", inputs="dy, data", kernel=_embeddin
 
 
 def _infer_one_hot(data, depth, on_value, off_value, dtype):
-    if depth is None or depth < 0:
+    if not isinstance(depth, int) or depth < 0:
         raise ArgumentError(f"one_hot: depth must be a number of classes, not {depth!r}")
     return spec(data.shape + (depth,), as_dtype(dtype))
 
@@ -138,10 +139,10 @@ def _infer_one_hot(data, depth, on_value, off_value, dtype):
 def _one_hot(xp, data, depth, on_value, off_value, dtype):
     """``on_value`` at the index along a new last axis of size ``depth``, ``off_value`` elsewhere; an index out of
     bounds gives ``off_value`` only."""
-    index = whole(xp, data).reshape(-1)
-    result = xp.full(data.shape + (depth,), off_value, dtype=as_dtype(dtype))
+    index, dtype = whole(xp, data).reshape(-1), as_dtype(dtype)
+    result = xp.full(data.shape + (depth,), constant(xp, off_value, dtype), dtype)
     valid = xp.flatnonzero((index >= 0) & (index < depth))
-    result.reshape(-1)[valid * depth + index[valid]] = on_value
+    result.reshape(-1)[valid * depth + index[valid]] = constant(xp, on_value, dtype)
     return result
 
 
@@ -163,11 +164,16 @@ def _picked(shape, index, axis):
     return kept, axis
 
 
+def _keeps(keepdims, shape, index):
+    """Whether the result has the axis: with data of one axis and an index of shape (1,) always, it is index-shaped."""
+    return keepdims or len(shape) == 1 and index == (1,)
+
+
 def _infer_pick(data, index, axis, mode, keepdims):
     if mode not in ("clip", "wrap"):
         raise ArgumentError(f"pick: mode must be 'clip' or 'wrap', not {mode!r}")
     kept, at = _picked(data.shape, index.shape, axis)
-    return spec(kept if keepdims else kept[:at] + kept[at + 1:], data.dtype)
+    return spec(kept if _keeps(keepdims, data.shape, index.shape) else kept[:at] + kept[at + 1:], data.dtype)
 
 
 def _places(xp, shape, index, axis, mode):
@@ -184,7 +190,9 @@ def _pick(xp, data, index, axis, mode, keepdims):
     """
     places, at = _places(xp, data.shape, index, axis, mode)
     result = xp.take_along_axis(data.reshape(-1) if axis is None else data, places, at)
-    return result if keepdims else result.reshape(result.shape[:at] + result.shape[at + 1:])
+    if _keeps(keepdims, data.shape, index.shape):
+        return result
+    return result.reshape(result.shape[:at] + result.shape[at + 1:])
 
 
 def _pick_grad(xp, dy, index, shape, axis, mode):

@@ -11,6 +11,7 @@ from ..errors import ArgumentError, ShapeError
 from ..spec import ArraySpec, as_shape, broadcast, normalize_axis, spec
 from .indexing import add_rows, as_index, check_assignable, wrapped
 from .registry import operator
+from .shape import integers
 
 # -- take ----------------------------------------------------------------------------------------------------------
 
@@ -134,7 +135,7 @@ operator("batch_take_grad", "dy, indices, shape", inputs="dy, indices", kernel=_
 
 def _nd_parts(shape, indices):
     """(shape of one selected part, number of indexed axes) for ``indices`` of shape (axes, ...)."""
-    if not indices or indices[0] > len(shape):
+    if not indices or not 1 <= indices[0] <= len(shape):
         raise ShapeError(f"indices of shape {indices} for an array of shape {shape}: the first axis of the indices "
                          f"counts the axes they index, 1 to {len(shape)}")
     return shape[indices[0]:], indices[0]
@@ -270,7 +271,7 @@ operator("index_copy", "old_tensor, index_vector, new_tensor, out=None", infer=_
 
 
 def _index_axes(ndim, axes):
-    return tuple(range(ndim)) if axes is None else tuple([normalize_axis(a, ndim) for a in axes])
+    return tuple(range(ndim)) if axes is None else tuple([normalize_axis(a, ndim) for a in integers(axes, "axes")])
 
 
 def _index_array(xp, data, axes):

@@ -7,6 +7,7 @@ import numpy
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import normalize_axis, promote, spec
+from .creation import constant
 from .indexing import add_rows
 from .registry import operator
 from .shape import integers
@@ -286,9 +287,9 @@ def _pad(xp, x, pad_width, mode, constant_values, reflect_type):
         for axis, ((before, after), (low, high)) in enumerate(zip(pairs, values)):
             at = (slice(None),) * axis
             if before and low:
-                result[at + (slice(0, before),)] = low
+                result[at + (slice(0, before),)] = constant(xp, low, x.dtype)
             if after and high:
-                result[at + (slice(result.shape[axis] - after, None),)] = high
+                result[at + (slice(result.shape[axis] - after, None),)] = constant(xp, high, x.dtype)
         return result
     for axis, pair in enumerate(pairs):
         if any(pair):

@@ -3,8 +3,7 @@ from __future__ import annotations
 
 import math
 
-from .elementwise import unary
-from .registry import operator
+from .elementwise import gradient, unary
 from .special import special, special_kernel
 
 # -- exponentials, logarithms, roots -------------------------------------------------------------------------------
@@ -41,16 +40,8 @@ unary("degrees", vjp=lambda F, dy, x, y: dy * (180 / math.pi), np="degrees, rad2
 unary("radians", vjp=lambda F, dy, x, y: dy * (math.pi / 180), np="radians, deg2rad", method="radians")
 
 
-def _tanh_grad(xp, dy, y):
-    """Gradient of tanh from its output: ``dy * (1 - y * y)``, with one temporary."""
-    result = xp.multiply(y, y, out=xp.empty_like(y))
-    xp.subtract(1, result, out=result)
-    xp.multiply(result, dy, out=result)
-    return result
-
-
-operator("tanh_grad", "dy, y", infer=lambda dy, y: y, kernel=_tanh_grad,
-         vjp=lambda F, g, x, out: (g * (1 - F.square(x[1])), g * x[0] * x[1] * -2))
+gradient("tanh", lambda xp, dy, y: dy * (1 - y * y), "dy, y",
+         lambda F, g, x, out: (F.tanh_grad(g, x[1]), g * x[0] * x[1] * -2))
 
 # -- rounding ------------------------------------------------------------------------------------------------------
 

@@ -2,13 +2,14 @@
 
 NumPy and BLAS release the interpreter lock while they compute, so chunks of a batch run in parallel on Python threads,
 each with a BLAS of one thread. For many small products this beats a BLAS with several threads, which meet at every
-product
-and spin in between.
+product and spin in between.
 """
 from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+
+import numpy
 
 _state: dict = {"threads": None, "pool": None, "size": 0, "blas": None}
 _lock = threading.Lock()
@@ -39,7 +40,9 @@ def _pool(size):
     if _state["size"] < size:
         if _state["pool"] is not None:
             _state["pool"].shutdown(wait=False)
-        _state["pool"], _state["size"] = ThreadPoolExecutor(size, thread_name_prefix="raynd-kernel"), size
+        # floating-point errors are values, as in the device's own thread
+        _state["pool"] = ThreadPoolExecutor(size, "raynd-kernel", lambda: numpy.seterr(all="ignore"))
+        _state["size"] = size
     return _state["pool"]
 
 
@@ -56,6 +59,17 @@ def run_chunks(xp, chunks, worker):
     for chunk in chunks:
         function(*chunk)
     return [function]
+
+
+def map_chunks(xp, function, *sequences):
+    """The results of ``function`` for the elements of the sequences, in order, computed on threads."""
+    calls = list(zip(*sequences))
+    results = [None] * len(calls)
+
+    def run(i, arguments):
+        results[i] = function(*arguments)
+    run_chunks(xp, list(enumerate(calls)), lambda: run)
+    return results
 
 
 def _in_threads(chunks, worker, count):

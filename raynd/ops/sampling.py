@@ -1,5 +1,5 @@
-"""Sampling images at real-valued points, and what is made of it: spatial transformers, region alignment, resizing,
-deformable convolution. Also im2col and col2im.
+"""Sampling images at real-valued points, of which spatial transformers and deformable convolution are made; the grids
+of such points; resizing.
 
 One operator, ``bilinear_points``, interpolates (n, c, h, w) data at points (n, p) and is differentiable in data and
 points.
@@ -7,14 +7,13 @@ points.
 from __future__ import annotations
 
 import itertools
-import math
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import spec
-from .convolution import out_sizes
-from .indexing import add_rows
+from .parallel import run_chunks
 from .registry import check_float, operator
 from .softmax import wide
+from .special import csr_matrix
 from .windows import per_axis
 
 # -- bilinear interpolation ----------------------------------------------------------------------------------------
@@ -47,40 +46,74 @@ def _corners(xp, y, x, height, width, inside):
         yield places, wy * wx * here, (1 if dy else -1) * wx * here, (1 if dx else -1) * wy * here
 
 
+class _Points:
+    """Interpolation at points (n, p) as products of sparse matrices, whose rows are the points and whose columns the
+    pixels of all images, with the pixels' channels. Images are taken in chunks, of ``chunks``."""
+
+    def __init__(self, xp, shape, y, x, inside):
+        self.xp, self.shape, self.y, self.x, self.inside = xp, shape, y, x, inside
+        n, c, height, width = shape
+        step = max(1, _CHUNK // max(1, height * width * c, y.shape[1] * c))
+        self.chunks = [(i, min(i + step, n)) for i in range(0, n, step)]
+
+    def rows(self, a):
+        """The channels of (images, c, ...) at each place as rows."""
+        a = a.reshape(*a.shape[:2], -1).transpose(0, 2, 1)
+        return self.xp.ascontiguousarray(a).reshape(-1, self.shape[1])
+
+    def matrices(self, first, last, dtype):
+        """Of the weights and of their derivatives by y and x: (points, pixels) of the images of a chunk."""
+        xp, (_, _, height, width) = self.xp, self.shape
+        y, x = self.y[first:last], self.x[first:last]
+        corners = zip(*_corners(xp, y, x, height, width, self.inside))
+        column, *weights = [xp.stack(part, axis=-1) for part in corners]
+        column += (xp.arange(last - first) * (height * width))[:, None, None]
+        bounds = xp.arange(0, column.size + 1, 4)
+        for weight in weights:
+            yield csr_matrix(xp, weight.reshape(-1).astype(dtype, copy=False), column.reshape(-1), bounds,
+                             (y.size, (last - first) * height * width))
+
+
+_CHUNK = 1 << 19                               # elements of the channels of a chunk's pixels or points
+
+
 def _bilinear_points(xp, data, y, x, inside):
     """The values of (n, c, h, w) data at points (n, p), between pixels interpolated: (n, c, p).
 
     Outside the image there are zeros, towards which border pixels fade; with ``inside`` border pixels reach up to the
     image's end, and a point outside is 0."""
     data, y, x = wide(xp, data), wide(xp, y), wide(xp, x)
-    n, c, height, width = data.shape
-    flat = data.reshape(n, c, height * width)
+    n, c = data.shape[:2]
     result = xp.zeros((n, c, y.shape[1]), data.dtype)
-    if not flat.shape[2]:
+    if not data.size or not y.size:
         return result
-    for places, weight, _, _ in _corners(xp, y, x, height, width, inside):
-        result += xp.take_along_axis(flat, places[:, None], axis=2) * weight[:, None]
+    at = _Points(xp, data.shape, y, x, inside)
+
+    def interpolate(first, last):
+        weights = next(at.matrices(first, last, data.dtype))
+        values = (weights @ at.rows(data[first:last])).reshape(last - first, -1, c)
+        result[first:last] = values.transpose(0, 2, 1)
+    run_chunks(xp, at.chunks, lambda: interpolate)
     return result
 
 
 def _bilinear_points_grad(xp, dy, data, y, x, inside):
     dy, data, y, x = (wide(xp, a) for a in (dy, data, y, x))
-    n, c, height, width = data.shape
-    flat = data.reshape(n, c, height * width)
-    gy, gx = xp.zeros(y.shape, data.dtype), xp.zeros(x.shape, data.dtype)
-    if not flat.size:
-        return xp.zeros(data.shape, data.dtype), gy, gx
-    index, rows = [], []
-    base = xp.arange(n)[:, None] * (height * width)
-    points = dy.transpose(0, 2, 1)                                       # (n, p, c)
-    for places, weight, by_y, by_x in _corners(xp, y, x, height, width, inside):
-        index.append((places + base).reshape(-1))
-        rows.append((points * weight[:, :, None]).reshape(-1, c))
-        along = (xp.take_along_axis(flat, places[:, None], axis=2) * dy).sum(axis=1)
-        gy += along * by_y
-        gx += along * by_x
-    dense = add_rows(xp, n * height * width, xp.concatenate(index), xp.concatenate(rows))
-    return dense.reshape(n, height * width, c).transpose(0, 2, 1).reshape(data.shape), gy, gx
+    n, c = data.shape[:2]
+    g_data, gy, gx = (xp.zeros(a.shape, data.dtype) for a in (data, y, x))
+    if not data.size or not y.size:
+        return g_data, gy, gx
+    at = _Points(xp, data.shape, y, x, inside)
+    flat = g_data.reshape(n, c, -1)
+
+    def spread(first, last):
+        weights, by_y, by_x = at.matrices(first, last, data.dtype)
+        pixels, points = at.rows(data[first:last]), at.rows(dy[first:last])
+        flat[first:last] = (weights.T @ points).reshape(last - first, -1, c).transpose(0, 2, 1)
+        gy[first:last] = xp.einsum("pc,pc->p", by_y @ pixels, points).reshape(last - first, -1)
+        gx[first:last] = xp.einsum("pc,pc->p", by_x @ pixels, points).reshape(last - first, -1)
+    run_chunks(xp, at.chunks, lambda: spread)
+    return g_data, gy, gx
 
 
 operator("bilinear_points", "data, y, x, inside=False", inputs="data, y, x", infer=_infer_points,
@@ -207,64 +240,3 @@ def _nearest(xp, data, scale):
 operator("nearest_upsampling", "data, scale", inputs="data", kernel=_nearest,
          infer=lambda data, scale: spec((*data.shape[:2], data.shape[2] * scale, data.shape[3] * scale), data.dtype),
          vjp=lambda F, dy, x, y, scale: F.pooling(dy, kernel=(scale, scale), stride=(scale, scale), pool_type="sum"))
-
-# -- im2col --------------------------------------------------------------------------------------------------------
-
-
-def _columns(function, shape, kernel, stride, dilate, pad):
-    n = len(shape) - 2
-    if n not in (1, 2, 3):
-        raise ShapeError(f"{function}: data must have 3, 4 or 5 axes, not shape {shape}")
-    kernel, stride = per_axis(kernel, n, 1, "kernel", function), per_axis(stride, n, 1, "stride", function)
-    dilate, pad = per_axis(dilate, n, 1, "dilate", function), per_axis(pad, n, 0, "pad", function)
-    return kernel, stride, dilate, pad, out_sizes(shape[2:], kernel, stride, dilate, pad, function)
-
-
-def _tap_slices(kernel, stride, dilate, out):
-    for tap in itertools.product(*[range(k) for k in kernel]):
-        yield tuple([slice(i * d, i * d + (o - 1) * s + 1, s) for i, d, o, s in zip(tap, dilate, out, stride)])
-
-
-def _im2col(xp, data, kernel, stride, dilate, pad):
-    """The windows of (n, c, sizes...) data as columns: (n, c * prod(kernel), windows)."""
-    kernel, stride, dilate, pad, out = _columns("im2col", data.shape, kernel, stride, dilate, pad)
-    x = xp.pad(data, [(0, 0), (0, 0), *[(p, p) for p in pad]])
-    result = xp.empty((*data.shape[:2], math.prod(kernel), *out), data.dtype)
-    for t, where in enumerate(_tap_slices(kernel, stride, dilate, out)):
-        result[:, :, t] = x[(slice(None), slice(None), *where)]
-    return result.reshape(data.shape[0], data.shape[1] * math.prod(kernel), math.prod(out))
-
-
-def _col2im(xp, data, output_size, kernel, stride, dilate, pad):
-    """The adjoint of im2col: columns (n, c * prod(kernel), windows) added up into (n, c, output_size...)."""
-    c = data.shape[1] // math.prod(kernel)
-    shape = (data.shape[0], c, *output_size)
-    kernel, stride, dilate, pad, out = _columns("col2im", shape, kernel, stride, dilate, pad)
-    parts = data.reshape(data.shape[0], c, math.prod(kernel), *out)
-    big = xp.zeros((data.shape[0], c, *[n + 2 * p for n, p in zip(output_size, pad)]), data.dtype)
-    for t, where in enumerate(_tap_slices(kernel, stride, dilate, out)):
-        big[(slice(None), slice(None), *where)] += parts[:, :, t]
-    return big[(slice(None), slice(None), *[slice(p, p + n) for n, p in zip(output_size, pad)])]
-
-
-def _infer_im2col(data, kernel, stride, dilate, pad):
-    kernel, _, _, _, out = _columns("im2col", data.shape, kernel, stride, dilate, pad)
-    return spec((data.shape[0], data.shape[1] * math.prod(kernel), math.prod(out)), data.dtype)
-
-
-def _infer_col2im(data, output_size, kernel, stride, dilate, pad):
-    if len(data.shape) != 3 or not output_size or data.shape[1] % math.prod(kernel):
-        raise ShapeError(f"col2im: data must have shape (n, c * prod(kernel), windows), not {data.shape} for kernel "
-                         f"{kernel}")
-    shape = (data.shape[0], data.shape[1] // math.prod(kernel), *output_size)
-    out = _columns("col2im", shape, kernel, stride, dilate, pad)[4]
-    if math.prod(out) != data.shape[2]:
-        raise ShapeError(f"col2im: {math.prod(out)} windows fit output_size {output_size}, data has {data.shape[2]}")
-    return spec(shape, data.dtype)
-
-
-operator("im2col", "data, kernel, stride=(), dilate=(), pad=(), out=None", inputs="data", infer=_infer_im2col,
-         kernel=_im2col, nd="im2col", vjp=lambda F, dy, x, y, **a: F.col2im(dy, output_size=x[0].shape[2:], **a))
-operator("col2im", "data, output_size, kernel, stride=(), dilate=(), pad=(), out=None", inputs="data",
-         infer=_infer_col2im, kernel=_col2im, nd="col2im",
-         vjp=lambda F, dy, x, y, output_size, **a: F.im2col(dy, **a))

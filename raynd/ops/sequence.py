@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from ..errors import ShapeError
 from ..spec import normalize_axis, spec
+from .creation import constant
 from .elementwise import operand_shape
 from .registry import check_optional, operator
 
@@ -24,19 +25,19 @@ def _lengths(data, sequence_length, use_sequence_length, axis, function, axes=(0
 
 
 def _valid(xp, data, sequence_length, axis):
-    """True where the time index is below the sequence's length, broadcasting to ``data``."""
+    """True where the time index is below the sequence's length: of the first two axes of ``data``."""
     time = xp.arange(data.shape[axis])
     lengths = sequence_length.astype("int64")
-    valid = time[:, None] < lengths if axis == 0 else time < lengths[:, None]
-    return valid.reshape(valid.shape + (1,) * (data.ndim - 2))
+    return time[:, None] < lengths if axis == 0 else time < lengths[:, None]
 
 
 def _sequence_mask(xp, data, sequence_length, use_sequence_length, value, axis):
     """``data`` with ``value`` at times at and after each sequence's length. ``axis`` is the time axis, 0 or 1; the
     other of these is the batch."""
-    if not use_sequence_length:
-        return data.copy()
-    return xp.where(_valid(xp, data, sequence_length, axis), data, data.dtype.type(value))
+    result = data.copy()
+    if use_sequence_length:
+        result[~_valid(xp, data, sequence_length, axis)] = constant(xp, value, data.dtype)
+    return result
 
 
 def _sequence_mask_vjp(F, dy, x, y, use_sequence_length, value, axis):

@@ -5,6 +5,7 @@ import numpy
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import as_dtype, normalize_axis, spec
+from .parallel import run_chunks
 from .registry import operator
 from .sorting import plain, stable_argsort
 
@@ -19,7 +20,9 @@ def _topk_shape(shape, axis, k):
             size *= n
         shape, axis = (size,), 0
     axis = normalize_axis(axis, len(shape))
-    if not isinstance(k, int) or k > shape[axis]:
+    if not isinstance(k, int):
+        raise ArgumentError(f"topk: k must be an integer, not {k!r}")
+    if k > shape[axis]:
         raise ShapeError(f"topk: k must be at most {shape[axis]}, the length of the axis, got {k!r}")
     k = k if k > 0 else shape[axis]
     return shape[:axis] + (k,) + shape[axis + 1:], axis, k
@@ -35,6 +38,7 @@ def _infer_topk(data, axis, k, ret_typ, is_ascend, dtype):
     return (values, indices) if ret_typ == "both" else values if ret_typ == "value" else indices
 
 
+_CHUNK = 1 << 17                    # elements of a chunk of rows
 _FEW = 8                            # fewer than one in so many elements are selected first, and only then sorted
 
 
@@ -44,20 +48,34 @@ def top_order(xp, data, axis, k, is_ascend):
     if xp.__name__ == "numpy" and 0 < k * _FEW < n:
         rows = plain(numpy.moveaxis(data, axis, -1))
         if not (rows != rows).any():
-            return numpy.moveaxis(_select(rows, k, is_ascend), -1, axis)
+            return numpy.moveaxis(_selected(rows, k, is_ascend), -1, axis)
     return stable_argsort(xp, data, axis, not is_ascend)[(slice(None),) * axis + (slice(0, k),)]
 
 
+def _selected(rows, k, is_ascend):
+    """top_order of the last axis, without NaN, in chunks of rows."""
+    flat = rows.reshape(-1, rows.shape[-1])
+    result = numpy.empty((len(flat), k), "int64")
+    step = max(1, _CHUNK // flat.shape[1])
+
+    def select(start, stop):
+        result[start:stop] = _select(flat[start:stop], k, is_ascend)
+    run_chunks(numpy, [(i, min(i + step, len(flat))) for i in range(0, len(flat), step)], lambda: select)
+    return result.reshape(*rows.shape[:-1], k)
+
+
 def _select(rows, k, is_ascend):
-    """top_order of the last axis, without NaN: a partition finds the k-th element, and what comes before it."""
+    """A partition finds the k-th element of each row, and what comes before it."""
     at = k - 1 if is_ascend else rows.shape[-1] - k
     last = numpy.partition(rows, at, axis=-1)[..., at:at + 1]
-    chosen, equal = rows < last if is_ascend else rows > last, rows == last
-    left = k - numpy.count_nonzero(chosen, axis=-1, keepdims=True)
-    if not (numpy.count_nonzero(equal, axis=-1, keepdims=True) == left).all():
+    chosen = rows <= last if is_ascend else rows >= last
+    if numpy.count_nonzero(chosen) != len(rows) * k:              # some are equal to the k-th: the first of them count
+        equal = rows == last
+        chosen ^= equal
+        left = k - numpy.count_nonzero(chosen, axis=-1, keepdims=True)
         equal &= numpy.cumsum(equal, axis=-1) <= left
-    chosen |= equal
-    places = (numpy.flatnonzero(chosen) % rows.shape[-1]).reshape(*rows.shape[:-1], k)
+        chosen |= equal
+    places = (numpy.flatnonzero(chosen) % rows.shape[1]).reshape(len(rows), k)
     order = stable_argsort(numpy, numpy.take_along_axis(rows, places, -1), -1, not is_ascend)
     return numpy.take_along_axis(places, order, -1)
 

@@ -19,7 +19,7 @@ TORCH_OPERATORS = frozenset((
     "max_pool_grad", "batch_norm_train", "batch_norm_fixed", "batch_norm_grad", "layer_norm", "layer_norm_grad",
     "softmax", "log_softmax", "nd_softmax", "nd_log_softmax", "softmax_grad", "log_softmax_grad", "embedding_grad",
     "rnn_predict", "rnn_keep", "rnn_train", "rnn_grad", "ctc_loss", "ctc_grad", "erf", "erfinv",
-    "gammaln", "gelu", "gelu_grad", "transpose",
+    "gammaln", "activation", "sigmoid", "leaky_grad", "elu", "elu_grad", "gelu", "gelu_grad", "transpose",
 ))
 _state: dict = {}
 

@@ -226,6 +226,32 @@ _elementwise("erfinv", torch.erfinv)
 _elementwise("gammaln", torch.lgamma)
 _elementwise("gelu", torch.nn.functional.gelu)
 _elementwise("gelu_grad", _aten.gelu_backward)
+_elementwise("sigmoid", torch.sigmoid)
+
+
+@kernel("activation")
+def _activation(xp, in_specs, out_specs, attrs):
+    return torch.sigmoid if attrs["act_type"] == "sigmoid" and supported(*in_specs, *out_specs) else None
+
+
+@kernel("leaky_grad")
+def _leaky_grad(xp, in_specs, out_specs, attrs):
+    slope = attrs["slope"]
+    return (lambda dy, x: _aten.leaky_relu_backward(dy, x, slope, False)) if supported(*in_specs, *out_specs) else None
+
+
+@kernel("elu")
+def _elu(xp, in_specs, out_specs, attrs):
+    slope = attrs["slope"]
+    return (lambda x: torch.nn.functional.elu(x, slope)) if supported(*in_specs, *out_specs) else None
+
+
+@kernel("elu_grad")
+def _elu_grad(xp, in_specs, out_specs, attrs):
+    alpha, scale = attrs["slope"] / attrs["scale"], attrs["scale"]
+    if not supported(*in_specs, *out_specs):
+        return None
+    return lambda dy, x, y: _aten.elu_backward(dy, alpha, scale, 1.0, False, x)
 
 
 @kernel("transpose")

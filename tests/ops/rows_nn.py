@@ -71,10 +71,8 @@ row("dropout", check=_dropout, outputs=(0,),
     samples=[S(normal(40, 30), p=0.3, axes=()), S(normal(6, 5, 4), p=0.5, axes=(0, 2)), S(normal(3), p=1.0, axes=()),
              S(normal(0, 3), p=0.5, axes=())])
 exempt("dropout_apply", "dropout")
-exempt("relu_grad", "relu")
-exempt("sigmoid_grad", "sigmoid")
-exempt("leaky_grad", "leaky")
-exempt("gelu_grad", "gelu")
+for _name in ("relu", "sigmoid", "softrelu", "log_sigmoid", "softsign", "mish", "leaky", "elu", "gelu", "gelu_tanh"):
+    exempt(f"{_name}_grad", _name)
 
 # -- dense ---------------------------------------------------------------------------------------------------------
 
@@ -114,15 +112,17 @@ def _pick(x, i, axis=-1, mode="clip", keepdims=False):
         x, axis = x.reshape(-1), 0
     n = x.shape[axis]
     i = np.asarray(i).astype(int)
+    one = x.ndim == 1 and i.shape == (1,)              # the result is index-shaped
     i = np.clip(i, 0, n - 1) if mode == "clip" else i % n
     i = i.reshape([1 if k == axis % x.ndim else m for k, m in enumerate(x.shape)])
     y = np.take_along_axis(x, i, axis)
-    return y if keepdims else y.squeeze(axis)
+    return y if keepdims or one else y.squeeze(axis)
 
 
 _PICKS = [S(normal(3, 4), ints(3, high=4)), S(normal(3, 4), ints(4, high=5), axis=0, mode="wrap"),
           S(normal(3, 4), np.array([9, -9, 1]), keepdims=True), S(normal(2, 3, 4), ints(2, 1, 4, high=3), axis=1),
-          S(normal(0, 4), ints(0)), S(normal(5), ints(high=5)), S(normal(3, 4), np.array([2.0, 1.0, 3.0], "float32"))]
+          S(normal(0, 4), ints(0)), S(normal(5), ints(high=5)), S(normal(5), ints(1, high=5)),
+          S(normal(3, 4), np.array([2.0, 1.0, 3.0], "float32"))]
 row("pick", ref=_pick, samples=_PICKS, grad=(0,))
 row("nd_pick", ref=_pick, samples=_PICKS, grad=(0,))
 exempt("pick_grad", "pick")
