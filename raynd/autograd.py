@@ -20,6 +20,7 @@ from .dispatch import (
     Proxy,
     Scope,
     _record_hook,
+    device_mismatch,
     emit,
     materialised,
     put,
@@ -405,6 +406,10 @@ def _head_gradients(heads, head_grads):
             g = F.ones_like(head)
         elif g._spec.shape != head._spec.shape:
             raise ShapeError(f"head gradient of shape {g._spec.shape} for a head of shape {head._spec.shape}")
+        elif g.device != head.device:
+            raise device_mismatch("a head and its gradient", (head, g))
+        elif g._spec.dtype != head._spec.dtype:
+            g = F.cast(g, dtype=head._spec.dtype.name)
         result.append(g)
     return result
 

@@ -366,7 +366,7 @@ def _gradients(recorded, queue, grads, kept, count, cls):
         program.define(queue)
     specs = [s for s in recorded.dy_specs if s is not None]
     grads = [_zeros(queue, s) if g is None else g for g, s in zip(grads, specs)]
-    wires = [g._wire() for g in grads]
+    wires = [materialised(g)._wire() for g in grads]         # a head gradient may be on the host yet
     for content, offset, spec in kept:
         wires.append(content.id if offset is None else (content.id, offset, spec.shape))
     made = emit(queue, program, tuple(wires), cls)

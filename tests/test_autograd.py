@@ -81,6 +81,32 @@ def test_head_gradients_and_several_heads():
         y.backward(mx.np.ones(3))
 
 
+class LogSoftmax(mx.gluon.HybridBlock):
+    def forward(self, x):
+        return mx.npx.log_softmax(x)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_head_gradients_from_the_host_of_another_dtype_and_on_another_device(hybrid):
+    block = LogSoftmax()
+    block.hybridize(hybrid)
+    ones = onp.ones((1, 2))
+    results = []
+    for head in (None, mx.np.array(ones), mx.np.ones((1, 2), dtype="float64"), mx.nd.array(ones)):
+        x = variable([[1, 2]])
+        with autograd.record():
+            y = block(x)
+        y.backward(head)
+        results.append(values(x.grad))
+        assert x.grad.dtype == "float32"
+    assert all(r == results[0] for r in results)
+    with autograd.record():
+        y = block(x)
+    for head in (mx.np.array(ones, device=mx.cpu(1)), mx.np.ones((1, 2), device=mx.cpu(1))):
+        with pytest.raises(mx.errors.DeviceError, match="gradient"):
+            y.backward(head, retain_graph=True)
+
+
 def test_broadcast_gradients_are_summed_to_the_operand():
     a, b = variable(onp.ones((2, 3))), variable(onp.ones((3,)))
     c = variable([[2.0], [3.0]])

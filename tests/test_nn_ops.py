@@ -119,6 +119,7 @@ BAD = {
         lambda: npx.modulated_deformable_convolution(array(1, 2, 4, 4), array(1, 8, 3, 3), array(1, 3, 3, 3),
                                                      array(2, 2, 2, 2), kernel=(2, 2), no_bias=True),
     "an image without channels to resize": lambda: nd.contrib.BilinearResize2D(nd.ones((4, 4)), height=2, width=2),
+    "an image without pixels to resize": lambda: nd.contrib.BilinearResize2D(nd.zeros((1, 1, 0, 4)), height=2, width=2),
     "an image without channels to enlarge": lambda: nd.UpSampling(nd.ones((4, 4)), scale=2),
     "inputs that do not fit the weight": lambda: npx.fully_connected(array(2, 3), array(4, 5)),
     "k above the axis": lambda: npx.topk(array(2, 3), k=4),
@@ -162,6 +163,18 @@ WRONG |= {f"{name}: an array that has no effect": call for name, call in {
                           state_size=1, num_layers=1),
     "ctc_loss": lambda: npx.ctc_loss(array(3, 1, 4), mx.np.ones((1, 2)), array(1)),
     "up_sampling": lambda: nd.UpSampling(nd.ones((1, 1, 2, 2)), nd.ones((1, 1, 2, 2)), scale=2, num_args=1)}.items()}
+
+
+WHOLE = {"dtype": "int32"}
+WRONG |= {f"{name}: integers where results are fractions": call for name, call in {
+    "l2_normalization": lambda: npx.l2_normalization(mx.np.ones((2, 3), **WHOLE)),
+    "lrn": lambda: npx.lrn(mx.np.ones((2, 3, 4, 4), **WHOLE)),
+    "adaptive_avg_pooling2d": lambda: npx.adaptive_avg_pooling2d(mx.np.ones((2, 3, 4, 4), **WHOLE)),
+    "resize": lambda: nd.contrib.BilinearResize2D(nd.ones((2, 3, 4, 4), **WHOLE), height=2, width=2),
+    "softmax_output": lambda: nd.SoftmaxOutput(nd.ones((2, 3), **WHOLE), nd.ones((2,))),
+    "logistic": lambda: nd.LogisticRegressionOutput(nd.ones((2, 3), **WHOLE), nd.ones((2, 3))),
+    "softmax_activation": lambda: nd.SoftmaxActivation(nd.ones((2, 3), **WHOLE)),
+    "attention": lambda: npx.interleaved_matmul_selfatt_qk(mx.np.ones((2, 3, 6), **WHOLE), heads=1)}.items()}
 
 
 @pytest.mark.parametrize("case", WRONG)

@@ -62,7 +62,9 @@ def quadratic(data, a=0, b=0, c=0, out=None, name=None):
 
 def div_sqrt_dim(data, out=None, name=None):
     """The array divided by the square root of the length of its last axis."""
-    return give(data / math.sqrt(data.shape[-1]), out)
+    if not need_array(data, "div_sqrt_dim").shape:
+        raise ShapeError("div_sqrt_dim: data needs at least one axis")
+    return give(data / math.sqrt(max(data.shape[-1], 1)), out)
 
 
 def dynamic_reshape(data, shape, out=None, name=None):

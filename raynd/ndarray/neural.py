@@ -45,6 +45,15 @@ def refuse(function, kwargs):
         raise ArgumentError(f"{function}() got an unexpected keyword argument {next(iter(kwargs))!r}")
 
 
+def legacy(name, like=None):
+    """Call a function ``name``, which is its name in ``mx.nd``, and give it the text of the function it is ``like``."""
+    def decorate(function):
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = function.__doc__ or like.__doc__
+        return function
+    return decorate
+
+
 def training_pass() -> bool:
     """Whether this is a recorded forward pass in training mode."""
     modes = scope()
@@ -72,14 +81,12 @@ def batch_norm(x, gamma, beta, running_mean, running_var, eps=0.001, momentum=0.
     return several(result, output_mean_var, out)
 
 
-def legacy_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
-                      use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None,
-                      max_calib_range=None, out=None, name=None):
+@legacy("BatchNorm", batch_norm)
+def _legacy_batch_norm(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
+                       use_global_stats=False, output_mean_var=False, axis=1, cudnn_off=False, min_calib_range=None,
+                       max_calib_range=None, out=None, name=None):
     return batch_norm(data, gamma, beta, moving_mean, moving_var, eps, momentum, fix_gamma, use_global_stats,
                       output_mean_var, axis, out=out)
-
-
-legacy_batch_norm.__doc__ = batch_norm.__doc__
 
 
 def batch_norm_with_relu(data, gamma, beta, moving_mean, moving_var, eps=0.001, momentum=0.9, fix_gamma=True,
@@ -219,6 +226,7 @@ def rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length
     return several(result, state_outputs, out)
 
 
+@legacy("RNN", rnn)
 def _legacy_rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length=None, state_size=None,
                 num_layers=None, bidirectional=False, mode=None, p=0.0, state_outputs=False, projection_size=None,
                 lstm_state_clip_min=None, lstm_state_clip_max=None, lstm_state_clip_nan=None,
@@ -231,28 +239,34 @@ def _legacy_rnn(data=None, parameters=None, state=None, state_cell=None, sequenc
                lstm_state_clip_nan, out)
 
 
+@legacy("FullyConnected", fully_connected)
 def _legacy_fully_connected(data, weight, bias=None, num_hidden=None, no_bias=False, flatten=True, out=None, name=None):
     return run("fully_connected", (data, weight, bias), out, num_hidden=num_hidden, no_bias=bool(no_bias),
                flatten=bool(flatten))
 
 
+@legacy("LeakyReLU", leaky_relu)
 def _legacy_leaky_relu(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125, upper_bound=0.334, out=None,
                        name=None):
     check_optional("LeakyReLU", "gamma", gamma, act_type == "prelu", act_type=act_type)
     return leaky_relu(data, gamma, act_type, slope, lower_bound, upper_bound, out)
 
 
+@legacy("LayerNorm", layer_norm)
 def _legacy_layer_norm(data, gamma, beta, axis=-1, eps=1e-05, output_mean_var=False, out=None, name=None):
     return layer_norm(data, gamma, beta, axis, eps, output_mean_var, out)
 
 
+@legacy("GroupNorm", group_norm)
 def _legacy_group_norm(data, gamma, beta, num_groups=1, eps=1e-05, output_mean_var=False, out=None, name=None):
     return group_norm(data, gamma, beta, num_groups, eps, output_mean_var, out)
 
 
+@legacy("Deconvolution")
 def _legacy_deconvolution(data, weight, bias=None, kernel=None, stride=(), dilate=(), pad=(), adj=(), target_shape=(),
                           num_filter=1, num_group=1, workspace=512, no_bias=True, cudnn_tune=None, cudnn_off=False,
                           layout=None, out=None, name=None):
+    """The transpose of a convolution; see ``npx.deconvolution``, of which ``no_bias`` has another default here."""
     return run("deconvolution", (data, weight, bias), out, kernel=kernel, stride=stride,
                dilate=dilate, pad=pad, adj=adj, target_shape=target_shape, num_filter=num_filter, num_group=num_group,
                no_bias=no_bias, layout=layout)
@@ -283,7 +297,7 @@ def kl_sparse_identity(data, moving_avg, sparseness_target=0.1, penalty=0.001, m
 
 
 ND_FUNCTIONS = {
-    "BatchNorm": legacy_batch_norm, "BatchNorm_v1": legacy_batch_norm, "Dropout": dropout,
+    "BatchNorm": _legacy_batch_norm, "BatchNorm_v1": _legacy_batch_norm, "Dropout": dropout,
     "LeakyReLU": _legacy_leaky_relu, "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm,
     "GroupNorm": _legacy_group_norm, "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution,
     "RNN": _legacy_rnn, "IdentityAttachKLSparseReg": kl_sparse_identity,

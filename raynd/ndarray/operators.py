@@ -194,7 +194,7 @@ def where(condition, x, y, out=None, name=None):
 @public
 def hard_sigmoid(data, alpha=0.2, beta=0.5, out=None, name=None):
     """``alpha * x + beta`` limited to [0, 1]."""
-    return give(F.clip(data * float(alpha) + float(beta), 0.0, 1.0), out)
+    return give(F.hard_sigmoid(data, alpha=float(alpha), beta=float(beta)), out)
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def up_sampling(*data, scale, num_filter=0, sample_type="nearest", multi_input_m
     if sample_type != "nearest":
         raise ArgumentError(f"UpSampling: sample_type must be 'nearest' or 'bilinear', not {sample_type!r}")
     height = data[0].shape[2] * scale
-    parts = [F.nearest_upsampling(x, scale=height // x.shape[2]) for x in data]
+    parts = [F.nearest_upsampling(x, scale=height // x.shape[2] if x.shape[2] else scale) for x in data]
     if len(parts) == 1:
         return give(parts[0], out)
     if multi_input_mode == "sum":
@@ -149,6 +149,8 @@ def _deformable(data, offset, mask, weight, bias, kernel, stride, dilate, pad, n
     n, c, height, width = data.shape
     if weight.shape[2:] != kernel or num_filter not in (None, weight.shape[0]):
         raise ShapeError(f"{function}: kernel={kernel}, num_filter={num_filter}, but weight has shape {weight.shape}")
+    if bias is not None:
+        need_array(bias, f"{function}, bias")
     check_bias(bias, no_bias, weight.shape[0], function)
     oh, ow = out_sizes((height, width), kernel, stride, dilate, pad, function)
     taps, places = kernel[0] * kernel[1], oh * ow

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 
-from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, normalize_axis, spec
+from ..errors import ShapeError
+from ..spec import normalize_axis, spec
 from .normalization import statistics_spec, vector
 from .parallel import map_chunks
-from .registry import operator
+from .registry import check_float, operator
 from .softmax import wide
 
 
 def _infer_batch_norm(x, gamma, beta, running_mean, running_var, eps, momentum, fix_gamma, axis):
-    if not is_float(x.dtype):
-        raise ArgumentError(f"batch_norm needs floating data, not {x.dtype}")
+    check_float("batch_norm", x)
     axis = normalize_axis(axis, len(x.shape))
     for name, p in (("gamma", gamma), ("beta", beta), ("running_mean", running_mean), ("running_var", running_var)):
         if p.shape != x.shape[axis:axis + 1]:

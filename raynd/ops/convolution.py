@@ -7,10 +7,10 @@ differentiation: ``convolution``, ``convolution_data_grad(dy, w)`` (which is als
 """
 from __future__ import annotations
 
-from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, promote, spec
+from ..errors import ShapeError
+from ..spec import promote, spec
 from .convolution_kernels import conv, conv_data_grad, conv_weight_grad
-from .registry import check_optional, operator
+from .registry import check_float, check_optional, operator
 from .windows import channel_axis, channels_back, channels_first, moved_back, moved_shape, per_axis
 
 
@@ -59,8 +59,7 @@ def _infer_convolution(data, weight, bias, kernel, stride, dilate, pad, num_filt
                        cudnn_tune, cudnn_off, layout):
     g = Geometry("convolution", data.shape, weight.shape, kernel, stride, dilate, pad, num_group, layout)
     x, w = moved_shape(data.shape, g.last), moved_shape(weight.shape, g.last)
-    if not is_float(data.dtype) or not is_float(weight.dtype):
-        raise ArgumentError(f"convolution needs floating arrays, not {data.dtype} and {weight.dtype}")
+    check_float("convolution", data, weight)
     if num_filter is not None and num_filter not in (1, w[0]):
         raise ShapeError(f"convolution: num_filter={num_filter}, but weight has shape {weight.shape}")
     if x[1] % g.groups or w[0] % g.groups:
@@ -190,8 +189,7 @@ def _infer_deconvolution(data, weight, bias, kernel, stride, dilate, pad, adj, t
     g, out = _deconvolution_geometry(data.shape, weight.shape, kernel, stride, dilate, pad, adj, target_shape,
                                      num_group, layout)
     x, w = moved_shape(data.shape, g.last), moved_shape(weight.shape, g.last)
-    if not is_float(data.dtype) or not is_float(weight.dtype):
-        raise ArgumentError(f"deconvolution needs floating arrays, not {data.dtype} and {weight.dtype}")
+    check_float("deconvolution", data, weight)
     if x[1] != w[0]:
         raise ShapeError(f"deconvolution: data of shape {data.shape} has {x[1]} channels, weight of shape "
                          f"{weight.shape} takes {w[0]}")

@@ -6,8 +6,8 @@ labels) are computed at once.
 from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, spec
-from .registry import check_optional, operator
+from ..spec import spec
+from .registry import check_float, check_optional, operator
 from .softmax import softmax, wide
 
 
@@ -17,8 +17,7 @@ def _infer(data, label, data_lengths, label_lengths, use_data_lengths, use_label
     if len(data.shape) != 3 or len(label.shape) != 2:
         raise ShapeError(f"ctc_loss: data must have shape (time, batch, classes) and label (batch, length), got "
                          f"{data.shape} and {label.shape}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"ctc_loss needs floating data, not {data.dtype}")
+    check_float("ctc_loss", data)
     if data.shape[1] != label.shape[0]:
         raise ShapeError(f"ctc_loss: data holds {data.shape[1]} sequences, label {label.shape[0]}")
     if data.shape[0] < label.shape[1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..errors import ArgumentError, ShapeError
 from ..spec import promote, spec
 from .products import matmul_t
-from .registry import operator
+from .registry import check_float, operator
 
 
 def _split(x, heads, parts, name):
@@ -61,6 +61,7 @@ def _scores(name, signature, places, doc):
         lk, other, k_size = _split(x[ki], heads, k_parts, name)
         if (batch, size) != (other, k_size):
             raise ShapeError(f"{name}: the batch and head sizes of shapes {[s.shape for s in x]} differ")
+        check_float(name, *x)
         return spec((batch * heads, lq, lk), promote(x[qi].dtype, x[ki].dtype))
 
     def kernel(xp, *x, heads):

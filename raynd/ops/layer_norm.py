@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import math
 
-from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, normalize_axis
+from ..errors import ShapeError
+from ..spec import normalize_axis
 from .normalization import spread, statistics_spec, vector
 from .parallel import map_chunks
-from .registry import operator
+from .registry import check_float, operator
 from .softmax import wide
 
 # -- layer normalisation -------------------------------------------------------------------------------------------
@@ -22,8 +22,7 @@ def _infer_layer_norm(data, gamma, beta, axis, eps, output_mean_var):
         if p.shape != data.shape[axis:axis + 1]:
             raise ShapeError(f"layer_norm: {name} has shape {p.shape}, data of shape {data.shape} needs "
                              f"{data.shape[axis:axis + 1]} for axis {axis}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"layer_norm needs floating data, not {data.dtype}")
+    check_float("layer_norm", data)
     kept = statistics_spec(data, data.shape[:axis] + (1,) + data.shape[axis + 1:])
     return data, kept, kept
 
@@ -145,8 +144,7 @@ operator("layer_norm_grad", "dy, data, gamma, mean, std, axis", inputs="dy, data
 def _infer_group_norm(data, gamma, beta, num_groups, eps, output_mean_var):
     if len(data.shape) < 2:
         raise ShapeError(f"group_norm: data needs at least 2 axes (batch, channels), not shape {data.shape}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"group_norm needs floating data, not {data.dtype}")
+    check_float("group_norm", data)
     if num_groups < 1 or data.shape[1] % num_groups:
         raise ShapeError(f"group_norm: {data.shape[1]} channels do not divide into {num_groups} groups")
     for name, p in (("gamma", gamma), ("beta", beta)):

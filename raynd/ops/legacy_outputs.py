@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from ..errors import ArgumentError, ShapeError
-from .registry import operator
+from .registry import check_float, operator
 
 
 def _choice(value, allowed, name):
@@ -33,6 +33,7 @@ def _label_shapes(data, multi_output, preserve_shape):
 
 
 def _infer_softmax(data, label, multi_output=False, preserve_shape=False, normalization="null", **_):
+    check_float("SoftmaxOutput", data)
     _choice(normalization, ("batch", "null", "valid"), "normalization")
     if data.ndim < 2:
         raise ShapeError(f"SoftmaxOutput: the data needs at least two axes, not the shape {data.shape}")
@@ -89,6 +90,7 @@ operator("softmax_output_grad", f"dy, output, label, {_SOFTMAX}", first_order_on
 
 def _regression(name, export, forward, error, doc):
     def infer(data, label, grad_scale=1.0):
+        check_float(export, data)
         if data.size != label.size or data.shape[:1] != label.shape[:1]:
             raise ShapeError(f"{export}: labels of shape {label.shape} do not fit data of shape {data.shape}")
         return data

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from ..errors import ArgumentError, ShapeError
 from ..spec import spec
-from .registry import operator
+from .registry import check_float, operator
 from .softmax import wide
 
 
@@ -28,6 +28,7 @@ _L2_AXES = {"instance": lambda n: tuple(range(1, n)), "channel": lambda n: (1,),
 
 
 def _infer_l2(data, eps, mode):
+    check_float("l2_normalization", data)
     if mode not in _L2_AXES:
         raise ArgumentError(f"l2_normalization: mode must be 'instance', 'channel' or 'spatial', not {mode!r}")
     if len(data.shape) < {"instance": 1, "channel": 2, "spatial": 3}[mode]:
@@ -59,8 +60,8 @@ operator("l2_normalization", "data, eps=1e-10, mode='instance', out=None", input
 
 
 def _infer_window_sum(x, nsize):
-    if nsize < 1 or nsize % 2 == 0:
-        raise ShapeError(f"lrn: nsize must be odd and positive, not {nsize}")
+    if not isinstance(nsize, int) or nsize < 1 or nsize % 2 == 0:
+        raise ShapeError(f"lrn: nsize must be odd and positive, not {nsize!r}")
     if len(x.shape) < 2:
         raise ShapeError(f"lrn: data needs at least 2 axes, not shape {x.shape}")
     return x
@@ -79,6 +80,11 @@ operator("channel_window_sum", "x, nsize", inputs="x", infer=_infer_window_sum, 
          vjp=lambda F, dy, x, y, nsize: F.channel_window_sum(dy, nsize=nsize))
 
 
+def _infer_lrn(data, alpha, beta, knorm, nsize):
+    check_float("lrn", data)
+    return _infer_window_sum(data, nsize)
+
+
 def _lrn(xp, data, alpha, beta, knorm, nsize):
     """Local response normalisation over ``nsize`` channels (Krizhevsky et al. 2012):
     ``x / (knorm + alpha / nsize * sum(x ** 2)) ** beta``."""
@@ -94,4 +100,4 @@ def _lrn_vjp(F, dy, x, y, alpha, beta, knorm, nsize):
 
 
 operator("lrn", "data, alpha=0.0001, beta=0.75, knorm=2.0, nsize=5, out=None", inputs="data", kernel=_lrn, vjp=_lrn_vjp,
-         infer=lambda data, alpha, beta, knorm, nsize: _infer_window_sum(data, nsize), npx="lrn", nd="LRN")
+         infer=_infer_lrn, npx="lrn", nd="LRN")

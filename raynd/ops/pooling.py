@@ -13,7 +13,7 @@ import math
 from ..errors import ArgumentError, ShapeError
 from ..spec import is_float, spec
 from .parallel import run_chunks
-from .registry import operator
+from .registry import check_float, operator
 from .softmax import wide
 from .windows import channel_axis, channels_back, channels_first, moved_back, moved_shape, per_axis
 
@@ -332,6 +332,11 @@ def _adaptive_sizes(shape, output_size):
     return per_axis(output_size, 2, 1, "output_size", "adaptive pooling")
 
 
+def _infer_adaptive(data, output_size):
+    check_float("adaptive pooling", data)
+    return spec((*data.shape[:2], *_adaptive_sizes(data.shape, output_size)), data.dtype)
+
+
 def _adaptive_avg(xp, data, output_size):
     """Averages over ``output_size`` (height, width) windows that cover the last two axes; one number is both, None and
     () mean 1 by 1."""
@@ -349,7 +354,7 @@ def _adaptive_avg_grad(xp, dy, shape):
 
 operator("adaptive_avg_pooling", "data, output_size=(), out=None", inputs="data", kernel=_adaptive_avg,
          npx="adaptive_avg_pooling2d", nd="_contrib_AdaptiveAvgPooling2D",
-         infer=lambda data, output_size: spec((*data.shape[:2], *_adaptive_sizes(data.shape, output_size)), data.dtype),
+         infer=_infer_adaptive,
          vjp=lambda F, dy, x, y, output_size: F.adaptive_avg_grad(dy, shape=x[0].shape))
 operator("adaptive_avg_grad", "dy, shape", inputs="dy", kernel=_adaptive_avg_grad,
          infer=lambda dy, shape: spec(shape, dy.dtype),

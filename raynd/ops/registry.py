@@ -51,6 +51,7 @@ import pkgutil
 from functools import cache
 
 from ..errors import ArgumentError
+from ..spec import is_float
 
 REGISTRY: dict[str, Operator] = {}
 
@@ -122,6 +123,13 @@ def check_optional(function, name, array, needed, **switch):
     (key, value), = switch.items()
     raise ArgumentError(f"{function}: {name} is needed with {key}={value}" if needed else
                         f"{function}: {name} is given with {key}={value}, where it has no effect")
+
+
+def check_float(function, *arrays):
+    """Raise unless the inputs (specs) hold floats: results that are fractions do not fit into an integer dtype."""
+    for x in arrays:
+        if not is_float(x.dtype):
+            raise ArgumentError(f"{function} needs floating data, not {x.dtype}")
 
 
 def operator(name, signature, **fields) -> Operator:

@@ -4,10 +4,10 @@ from __future__ import annotations
 import math
 
 from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, spec
+from ..spec import spec
 from .indexing import add_rows
 from .parallel import run_chunks
-from .registry import operator
+from .registry import check_float, operator
 from .softmax import wide
 
 _CHUNK_BYTES = 1 << 20              # of the maxima of some regions, which every pass updates
@@ -17,8 +17,7 @@ def _infer_roi(data, rois, pooled_size, spatial_scale):
     if len(data.shape) != 4 or len(rois.shape) != 2 or rois.shape[1] != 5:
         raise ShapeError(f"roi_pooling: data must have 4 axes and rois shape (regions, 5), got {data.shape} and "
                          f"{rois.shape}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"roi_pooling needs floating data, not {data.dtype}")
+    check_float("roi_pooling", data)
     size = _pooled(pooled_size)
     shape = (rois.shape[0], data.shape[1], *size)
     return spec(shape, data.dtype), spec(shape, "int32")

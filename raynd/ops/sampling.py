@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 
 from ..errors import ArgumentError, ShapeError
-from ..spec import is_float, spec
+from ..spec import spec
 from .parallel import run_chunks
-from .registry import operator
+from .registry import check_float, operator
 from .softmax import wide
 from .special import csr_matrix
 from .windows import per_axis
@@ -22,8 +22,7 @@ from .windows import per_axis
 def _infer_points(data, y, x, inside):
     if len(data.shape) != 4 or y.shape != x.shape or len(y.shape) != 2 or y.shape[0] != data.shape[0]:
         raise ShapeError(f"bilinear interpolation: data of shape {data.shape} and points of shape {y.shape}, {x.shape}")
-    if not is_float(data.dtype):
-        raise ArgumentError(f"bilinear interpolation needs floating data, not {data.dtype}")
+    check_float("bilinear interpolation", data)
     return spec((*data.shape[:2], y.shape[1]), data.dtype)
 
 
@@ -204,8 +203,9 @@ def interpolation_matrix(xp, n, out, dtype, corners):
 
 
 def _infer_resize(data, height, width, align_corners):
-    if len(data.shape) != 4 or height < 1 or width < 1:
-        raise ShapeError(f"bilinear_resize: data must have 4 axes and the sizes be positive, got {data.shape}, "
+    check_float("bilinear_resize", data)
+    if len(data.shape) != 4 or 0 in data.shape[2:] or height < 1 or width < 1:
+        raise ShapeError(f"bilinear_resize: data must have 4 axes and all sizes be positive, got {data.shape}, "
                          f"{height} and {width}")
     return spec((*data.shape[:2], height, width), data.dtype)
 

@@ -9,7 +9,7 @@ from ..errors import ArgumentError, ShapeError
 from ..spec import ArraySpec, as_dtype, broadcast, is_float, normalize_axis, spec
 from .elementwise import default_float
 from .parallel import run_chunks
-from .registry import check_optional, operator
+from .registry import check_float, check_optional, operator
 
 
 def wide(xp, x):
@@ -195,8 +195,7 @@ _register("log_softmax", 1, True, "log(softmax(x))" + _TEXT.format(rest="-inf"))
 
 def _infer_masked(data, mask, axis, temperature, normalize):
     normalize_axis(axis, len(data.shape))
-    if not is_float(data.dtype):
-        raise ArgumentError(f"masked_softmax needs floating data, not {data.dtype}")
+    check_float("masked_softmax", data)
     if temperature is not None and not temperature > 0:
         raise ShapeError(f"masked_softmax: temperature must be positive, not {temperature}")
     if mask is not None and broadcast(data.shape, mask.shape) != data.shape:
@@ -232,6 +231,7 @@ the elements where ``mask`` is True; the others are {'-inf' if _log else '0'}. `
 def _infer_softmax_activation(data, mode):
     if mode not in ("instance", "channel"):
         raise ArgumentError(f"SoftmaxActivation: mode must be 'instance' or 'channel', not {mode!r}")
+    check_float("SoftmaxActivation", data)
     return data
 
 
