@@ -175,6 +175,8 @@ def _infer_pick(data, index, axis, mode, keepdims):
     if mode not in ("clip", "wrap"):
         raise ArgumentError(f"pick: mode must be 'clip' or 'wrap', not {mode!r}")
     kept, at = _picked(data.shape, index.shape, axis)
+    if 0 in data.shape and 0 not in kept:
+        raise ShapeError(f"pick: there is nothing to pick from along axis {axis} of shape {data.shape}")
     return spec(kept if _keeps(keepdims, data.shape, index.shape) else kept[:at] + kept[at + 1:], data.dtype)
 
 
