@@ -234,6 +234,8 @@ def test_positions_and_names_of_arguments_are_those_of_mxnet(x):
     numpy.testing.assert_allclose(nd.softmax(x, None, 0).asnumpy(), numpy.exp(down), rtol=1e-5)
     y = nd.BatchNorm(data=x, gamma=ones, beta=ones, moving_mean=ones, moving_var=ones, eps=0)
     numpy.testing.assert_allclose(y.asnumpy(), matrix)
+    y = nd.RNN(nd.ones((1, 1, 1)), nd.ones((4,)), nd.zeros((1, 1, 1)), None, None, 1, 1, False, "rnn_tanh")
+    numpy.testing.assert_allclose(y.asnumpy(), [[[numpy.tanh(3.0)]]], rtol=1e-5)
     assert values(nd.power(base=x, exp=2)) == [[1, 4], [9, 16]]
     stack = mx.np.ones((1, 2, 2))
     assert values(mx.npx.batch_dot(a=stack, b=stack)) == [[[2, 2], [2, 2]]]

@@ -217,6 +217,15 @@ def _legacy_deconvolution(data, weight, bias=None, kernel=None, stride=(), dilat
                no_bias=no_bias, layout=layout)
 
 
+def _legacy_rnn(data=None, parameters=None, state=None, state_cell=None, sequence_length=None, state_size=None,
+                num_layers=None, bidirectional=False, mode=None, p=0.0, state_outputs=False, projection_size=None,
+                lstm_state_clip_min=None, lstm_state_clip_max=None, lstm_state_clip_nan=None, use_sequence_length=False,
+                out=None, name=None):
+    return rnn(data, parameters, state, state_cell, sequence_length, mode, state_size, num_layers, bidirectional,
+               state_outputs, p, use_sequence_length, projection_size, lstm_state_clip_min, lstm_state_clip_max,
+               lstm_state_clip_nan, out)
+
+
 NPX_FUNCTIONS = {f.__name__: f for f in (
     batch_norm, batch_norm_with_relu, dropout, leaky_relu, fully_connected, layer_norm, group_norm, instance_norm,
     rnn, sync_batch_norm)}
@@ -235,7 +244,7 @@ def kl_sparse_identity(data, moving_avg, sparseness_target=0.1, penalty=0.001, m
 ND_FUNCTIONS = {
     "BatchNorm": _legacy_batch_norm, "BatchNorm_v1": _legacy_batch_norm, "Dropout": dropout, "LeakyReLU": leaky_relu,
     "FullyConnected": _legacy_fully_connected, "LayerNorm": _legacy_layer_norm, "GroupNorm": _legacy_group_norm,
-    "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution, "RNN": rnn,
+    "InstanceNorm": instance_norm, "Deconvolution": _legacy_deconvolution, "RNN": _legacy_rnn,
     "IdentityAttachKLSparseReg": kl_sparse_identity,
 }
 CONTRIB_FUNCTIONS = {"SyncBatchNorm": sync_batch_norm, "BatchNormWithReLU": batch_norm_with_relu}
