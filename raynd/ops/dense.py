@@ -142,9 +142,9 @@ def _one_hot(xp, data, depth, on_value, off_value, dtype):
     """``on_value`` at the index along a new last axis of size ``depth``, ``off_value`` elsewhere; an index out of
     bounds gives ``off_value`` only."""
     index, dtype = whole(xp, data).reshape(-1), as_dtype(dtype)
-    result = xp.full(data.shape + (depth,), constant(xp, off_value, dtype), dtype)
+    result = xp.full(data.shape + (depth,), constant(off_value, dtype), dtype)
     valid = xp.flatnonzero((index >= 0) & (index < depth))
-    result.reshape(-1)[valid * depth + index[valid]] = constant(xp, on_value, dtype)
+    result.reshape(-1)[valid * depth + index[valid]] = constant(on_value, dtype)
     return result
 
 

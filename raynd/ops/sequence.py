@@ -39,7 +39,7 @@ def _sequence_mask(xp, data, sequence_length, use_sequence_length, value, axis):
     other of these is the batch."""
     if not use_sequence_length:
         return data.copy()
-    return xp.where(_valid(xp, data, sequence_length, axis), data, constant(xp, value, data.dtype))
+    return xp.where(_valid(xp, data, sequence_length, axis), data, constant(value, data.dtype))
 
 
 def _sequence_mask_vjp(F, dy, x, y, use_sequence_length, value, axis):
