@@ -16,8 +16,9 @@ def _filled(shape, dtype, **_):
 
 def constant(value, dtype):
     """A number in ``dtype``, wrapped around where it does not fit, as an array would be (NumPy refuses a number). An
-    array is left as it is: where it is written it is cast so."""
-    return value if hasattr(value, "dtype") else numpy.asarray(value).astype(as_dtype(dtype))[()]
+    array is left as it is: where it is written it is cast so; a number for bfloat16 too, as CuPy has no such scalars."""
+    dtype = as_dtype(dtype)
+    return value if hasattr(value, "dtype") or dtype.kind == "V" else numpy.asarray(value).astype(dtype)[()]
 
 
 operator("zeros", "shape, dtype", inputs="", infer=_filled, kernel=lambda xp, shape, dtype: xp.zeros(shape, dtype))
