@@ -17,7 +17,8 @@ def _filled(shape, dtype, **_):
 def constant(value, dtype):
     """A number in ``dtype``, wrapped around where it does not fit, as an array would be (NumPy refuses a number).
 
-    An array is left as it is, as it is cast so where it is written; a number for bfloat16 too: CuPy has no such scalars.
+    An array is left as it is, as it is cast so where it is written; a number for bfloat16 too, as CuPy has no scalars
+    of it.
     """
     dtype = as_dtype(dtype)
     return value if hasattr(value, "dtype") or dtype.kind == "V" else numpy.asarray(value).astype(dtype)[()]
