@@ -55,6 +55,7 @@ def test_results_stay_on_their_inputs_device():
 def test_copyto_and_as_in_context():
     x = mx.np.array([1.0, 2.0], device=mx.cpu(1))
     assert x.as_in_context(mx.cpu(1)) is x and x.to_device(mx.cpu(1)) is x
+    assert x.as_in_context(context=mx.cpu(1)) is x and x.as_in_ctx(ctx=mx.cpu(1)) is x
     y = x.copyto(mx.cpu(1))
     y[:] = 5
     assert values(x) == [1, 2] and x.as_in_ctx(mx.cpu(2)).device == mx.cpu(2)

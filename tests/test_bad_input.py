@@ -54,6 +54,7 @@ AT_THE_CALL = [
      "num_hidden=5"),
     ("input_dim", lambda: npx.embedding(np.array([0]), z(3, 2), input_dim=4, output_dim=2), ShapeError, "input_dim=4"),
     ("pick: index shape", lambda: npx.pick(z(2, 3), np.array([0, 0, 0])), ShapeError, "without axis 1"),
+    ("pick: nothing", lambda: npx.pick(z(2, 0), z(2)), ShapeError, "nothing to pick from"),
     ("pick: mode", lambda: npx.pick(z(2, 3), np.array([0, 0]), mode="bad"), ArgumentError, "'clip' or 'wrap'"),
     ("softmax: a number for the length", lambda: npx.softmax(z(2, 3), 0), ArgumentError, "length is given"),
     ("softmax: length without effect", lambda: npx.log_softmax(z(2, 3), length=z(2)), ArgumentError, "no effect"),

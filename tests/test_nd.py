@@ -7,7 +7,7 @@ import numpy
 import pytest
 
 import raynd as mx
-from raynd import autograd, nd, np
+from raynd import autograd, nd, np, npx
 
 
 @pytest.fixture
@@ -234,6 +234,8 @@ def test_positions_and_names_of_arguments_are_those_of_mxnet(x):
     numpy.testing.assert_allclose(nd.softmax(x, None, 0).asnumpy(), numpy.exp(down), rtol=1e-5)
     y = nd.BatchNorm(data=x, gamma=ones, beta=ones, moving_mean=ones, moving_var=ones, eps=0)
     numpy.testing.assert_allclose(y.asnumpy(), matrix)
+    y = nd.RNN(nd.ones((1, 1, 1)), nd.ones((4,)), nd.zeros((1, 1, 1)), None, None, 1, 1, False, "rnn_tanh")
+    numpy.testing.assert_allclose(y.asnumpy(), [[[numpy.tanh(3.0)]]], rtol=1e-5)
     assert values(nd.power(base=x, exp=2)) == [[1, 4], [9, 16]]
     stack = mx.np.ones((1, 2, 2))
     assert values(mx.npx.batch_dot(a=stack, b=stack)) == [[[2, 2], [2, 2]]]
@@ -378,3 +380,12 @@ def test_contrib_and_amp(x):
     a, b = nd.amp_multicast(x.astype("float16"), x, num_outputs=2)
     assert a.dtype is b.dtype is numpy.float32 and nd.amp_cast(x, "float16").dtype is numpy.float16
     assert nd.amp_cast(nd.array([1], dtype="int32"), "float16").dtype is numpy.int32
+
+
+def test_several_results_are_a_list_in_mxnet_and_a_tuple_in_numpy():
+    x = np.eye(4)
+    assert type(nd.topk(x.as_nd_ndarray(), ret_typ="both")) is type(npx.topk(x, ret_typ="both")) is list
+    assert type(x.as_nd_ndarray().topk(ret_typ="both")) is list
+    assert type(np.linalg.svd(x)) is type(np.linalg.slogdet(x)) is tuple
+    out = nd.zeros((4, 1)), nd.zeros((4, 1))
+    assert nd.topk(x.as_nd_ndarray(), ret_typ="both", out=out) is out

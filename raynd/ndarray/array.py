@@ -233,11 +233,17 @@ class NDArray(Proxy):
         """A copy on the same device."""
         return F.copy(self)
 
-    def as_in_context(self, device):
+    def to_device(self, device):
         """This array if it is on ``device``, else a copy there."""
         return self if self._buffer.queue.device == device else autograd.copy_to(self, as_device(device))
 
-    as_in_ctx = to_device = as_in_context
+    def as_in_context(self, context):
+        """:meth:`to_device`, by its older name."""
+        return self.to_device(context)
+
+    def as_in_ctx(self, ctx):
+        """:meth:`to_device`, by its older name."""
+        return self.to_device(ctx)
 
     def astype(self, dtype, copy=True):
         """The array in another dtype; ``copy=False`` returns this array if it has that dtype."""

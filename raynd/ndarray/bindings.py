@@ -40,6 +40,12 @@ def call(op, arrays, attrs, out):
     return out
 
 
+def call_listed(op, arrays, attrs, out):
+    """:func:`call`, but several results come as a list: so in MXNet's own namespaces, while NumPy's give tuples."""
+    result = call(op, arrays, attrs, out)
+    return list(result) if type(result) is tuple and out is None else result
+
+
 _PASS = frozenset((int, float, bool, type(None), PlaceholderScalar))
 _PLAIN = frozenset((int, float, bool, type(None), str))
 
@@ -116,7 +122,7 @@ def define(source, name, module, space):
     return space[name]
 
 
-def make(op, name, module, method=False, ignored=()):
+def make(op, name, module, method=False, ignored=(), call=call):
     """The public function ``name`` of ``op`` (its first array becomes ``self`` if ``method``). ``ignored``: further
     keywords it accepts and does nothing with."""
     parameters = registry.parameters_of(op.signature)
@@ -169,5 +175,6 @@ def export(kind, module) -> dict:
     for op in registry.REGISTRY.values():
         for name in op.exports.get(kind, ()):
             ignored = ("name",) if kind in ("nd", "image") else ()      # a symbol's in MXNet; means nothing to arrays
-            functions[name] = make(op, name.rpartition(".")[2], module, kind == "method", ignored)
+            functions[name] = make(op, name.rpartition(".")[2], module, kind == "method", ignored,
+                                   call if kind in ("np", "linalg", "random") else call_listed)
     return functions

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import math
 
+import numpy
+
 from ..errors import ArgumentError
 from ..spec import as_dtype, as_shape, spec
 from .registry import operator
@@ -12,16 +14,21 @@ def _filled(shape, dtype, **_):
     return spec(as_shape(shape), as_dtype(dtype))
 
 
-def constant(xp, value, dtype):
-    """``value`` in ``dtype``, wrapped around where it does not fit, as an array would be (NumPy refuses a number)."""
-    return xp.asarray(value).astype(dtype, copy=False)
+def constant(value, dtype):
+    """A number in ``dtype``, wrapped around where it does not fit, as an array would be (NumPy refuses a number).
+
+    An array is left as it is, as it is cast so where it is written; a number for bfloat16 too, as CuPy has no scalars
+    of it.
+    """
+    dtype = as_dtype(dtype)
+    return value if hasattr(value, "dtype") or dtype.kind == "V" else numpy.asarray(value).astype(dtype)[()]
 
 
 operator("zeros", "shape, dtype", inputs="", infer=_filled, kernel=lambda xp, shape, dtype: xp.zeros(shape, dtype))
 operator("ones", "shape, dtype", inputs="", infer=_filled, kernel=lambda xp, shape, dtype: xp.ones(shape, dtype))
 operator("empty", "shape, dtype", inputs="", infer=_filled, kernel=lambda xp, shape, dtype: xp.empty(shape, dtype))
 operator("full", "shape, fill_value, dtype", inputs="", infer=lambda shape, fill_value, dtype: _filled(shape, dtype),
-         kernel=lambda xp, shape, fill_value, dtype: xp.full(shape, constant(xp, fill_value, dtype), dtype))
+         kernel=lambda xp, shape, fill_value, dtype: xp.full(shape, constant(fill_value, dtype), dtype))
 
 
 def _like(x, dtype=None, **_):
@@ -35,7 +42,7 @@ operator("ones_like", "prototype, dtype=None", infer=_like, nd="ones_like",
          kernel=lambda xp, x, dtype=None: xp.ones(x.shape, dtype or x.dtype),
          doc="Ones with the shape (and by default the dtype) of an array.")
 operator("full_like_value", "x, value, dtype=None", inputs="x", infer=_like,
-         kernel=lambda xp, x, value, dtype=None: xp.full(x.shape, constant(xp, value, dtype or x.dtype),
+         kernel=lambda xp, x, value, dtype=None: xp.full(x.shape, constant(value, dtype or x.dtype),
                                                          dtype or x.dtype),
          doc="An array of one value with the shape (and by default the dtype) of another.")
 operator("copy", "a, out=None", infer=lambda a: a, kernel=lambda xp, a: a.copy(), vjp=lambda F, dy, x, y: dy,
@@ -108,5 +115,5 @@ def _window(xp, size, kind, dtype):
 operator("window", "size, kind, dtype", inputs="",
          infer=lambda size, kind, dtype: spec((max(size, 0),), as_dtype(dtype)), kernel=_window)
 operator("fill", "value, shape, dtype", inputs="value", infer=lambda value, shape, dtype: spec(shape, as_dtype(dtype)),
-         kernel=lambda xp, value, shape, dtype: xp.full(shape, constant(xp, value, dtype), dtype),
+         kernel=lambda xp, value, shape, dtype: xp.full(shape, constant(value, dtype), dtype),
          doc="An array of one value, which is an operand: filling with another one is the same call.")

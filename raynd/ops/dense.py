@@ -140,9 +140,9 @@ def _one_hot(xp, data, depth, on_value, off_value, dtype):
     """``on_value`` at the index along a new last axis of size ``depth``, ``off_value`` elsewhere; an index out of
     bounds gives ``off_value`` only."""
     index, dtype = whole(xp, data).reshape(-1), as_dtype(dtype)
-    result = xp.full(data.shape + (depth,), constant(xp, off_value, dtype), dtype)
+    result = xp.full(data.shape + (depth,), constant(off_value, dtype), dtype)
     valid = xp.flatnonzero((index >= 0) & (index < depth))
-    result.reshape(-1)[valid * depth + index[valid]] = constant(xp, on_value, dtype)
+    result.reshape(-1)[valid * depth + index[valid]] = constant(on_value, dtype)
     return result
 
 
@@ -173,6 +173,8 @@ def _infer_pick(data, index, axis, mode, keepdims):
     if mode not in ("clip", "wrap"):
         raise ArgumentError(f"pick: mode must be 'clip' or 'wrap', not {mode!r}")
     kept, at = _picked(data.shape, index.shape, axis)
+    if 0 in data.shape and 0 not in kept:
+        raise ShapeError(f"pick: there is nothing to pick from along axis {axis} of shape {data.shape}")
     return spec(kept if _keeps(keepdims, data.shape, index.shape) else kept[:at] + kept[at + 1:], data.dtype)
 
 

@@ -46,7 +46,7 @@ def _basic_assign(xp, x, value, items, shape):
         value = xp.broadcast_to(value.reshape(value.shape[max(0, value.ndim - len(shape)):]), shape)
         value = value.reshape(x[index].shape)
     else:
-        value = constant(xp, value, x.dtype)
+        value = constant(value, x.dtype)
     x[index] = value
 
 
@@ -195,7 +195,7 @@ def _advanced_assign(xp, x, value, *arrays, structure):
     region = advanced_shape(x.shape, structure, [a.shape for a in arrays])
     if getattr(value, "ndim", 0) > len(region):
         value = value.reshape(value.shape[value.ndim - len(region):])
-    x[key] = constant(xp, value, x.dtype)
+    x[key] = constant(value, x.dtype)
 
 
 operator("advanced_assign", "x, value, *indices, structure", infer=_infer_advanced_assign, kernel=_advanced_assign,
@@ -261,7 +261,7 @@ def _mask_assign(xp, x, value, mask, axis):
     rest = view.ndim
     if getattr(value, "ndim", 0) > rest:
         value = value.reshape(value.shape[value.ndim - rest:])
-    view[(slice(None),) * axis + (flat if flat.dtype.kind == "b" else flat != 0,)] = constant(xp, value, x.dtype)
+    view[(slice(None),) * axis + (flat if flat.dtype.kind == "b" else flat != 0,)] = constant(value, x.dtype)
 
 
 operator("mask_assign", "x, value, mask, axis=0", inputs="x, value, mask", infer=_infer_mask_assign,

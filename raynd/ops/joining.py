@@ -287,9 +287,9 @@ def _pad(xp, x, pad_width, mode, constant_values, reflect_type):
         for axis, ((before, after), (low, high)) in enumerate(zip(pairs, values)):
             at = (slice(None),) * axis
             if before and low:
-                result[at + (slice(0, before),)] = constant(xp, low, x.dtype)
+                result[at + (slice(0, before),)] = constant(low, x.dtype)
             if after and high:
-                result[at + (slice(result.shape[axis] - after, None),)] = constant(xp, high, x.dtype)
+                result[at + (slice(result.shape[axis] - after, None),)] = constant(high, x.dtype)
         return result
     for axis, pair in enumerate(pairs):
         if any(pair):

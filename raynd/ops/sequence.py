@@ -36,7 +36,7 @@ def _sequence_mask(xp, data, sequence_length, use_sequence_length, value, axis):
     other of these is the batch."""
     result = data.copy()
     if use_sequence_length:
-        result[~_valid(xp, data, sequence_length, axis)] = constant(xp, value, data.dtype)
+        result[~_valid(xp, data, sequence_length, axis)] = constant(value, data.dtype)
     return result
 
 
