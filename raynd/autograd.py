@@ -190,7 +190,7 @@ class Node:
         if op.first_order_only:
             raise MXNetError(f"{op.name} has no second-order gradient; create_graph=True cannot go through it")
         inputs, outputs = self.saved_proxies()
-        results = run_vjp(op, self.call, grads, inputs, outputs)
+        results = run_vjp(op, self.call, grads, inputs, outputs, [i for i, _ in slots])
         made = []
         for i, acc in slots:
             g = results[i]
@@ -202,10 +202,11 @@ class Node:
         self.saved = None
 
 
-def run_vjp(op, call, grads, inputs, outputs):
-    """Gradients of all inputs by the operator's vjp rule, in each input's shape and dtype."""
+def run_vjp(op, call, grads, inputs, outputs, wanted):
+    """Gradients of the ``wanted`` inputs, at least, by the operator's vjp rule, in each input's shape and dtype."""
     dy = grads[0] if len(grads) == 1 else tuple(grads)
-    results = op.vjp(F, dy, inputs, outputs, **call.attrs)
+    attrs = {**call.attrs, "wanted": frozenset(wanted)} if op.selective else call.attrs
+    results = op.vjp(F, dy, inputs, outputs, **attrs)
     if not isinstance(results, (tuple, list)):
         results = (results,)
     if len(results) != len(inputs):
@@ -254,7 +255,7 @@ class Rule:
                       for s in call.in_specs]
             outputs = [trace.array(s) for s in call.out_specs]
             accs = [trace.array(call.in_specs[i]) for i, has in into if has]
-            results = run_vjp(call.op, call, grads, tuple(inputs), tuple(outputs))
+            results = run_vjp(call.op, call, grads, tuple(inputs), tuple(outputs), [i for i, _ in into])
             made, waiting = [], iter(accs)
             for i, has in into:
                 acc = next(waiting) if has else None

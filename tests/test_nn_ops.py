@@ -334,3 +334,24 @@ def test_gradients_of_empty_arrays(case):
     if case == "no time":
         numpy.testing.assert_array_equal(y.asnumpy(), 1)
         numpy.testing.assert_array_equal(grads[2], 1)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_gradients_of_some_inputs_of_a_convolution_are_those_of_all(layout):
+    rng = numpy.random.default_rng(5)
+    shapes = ((2, 9, 6, 5), (4, 9, 3, 3), (4,)) if layout == "NCHW" else ((2, 6, 5, 9), (4, 3, 3, 9), (4,))
+    values = [rng.standard_normal(s).astype("float32") for s in shapes]
+
+    def gradients(wanted):
+        arrays = [mx.np.array(v) for v in values]
+        for i in wanted:
+            arrays[i].attach_grad()
+        with mx.autograd.record():
+            y = npx.convolution(*arrays, kernel=(3, 3), pad=(1, 1), layout=layout) ** 2
+        y.backward()
+        return [arrays[i].grad.asnumpy() for i in wanted]
+    every = gradients((0, 1, 2))
+    assert all(abs(g).max() > 1 for g in every)
+    for wanted in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2)):
+        for i, g in zip(wanted, gradients(wanted)):
+            numpy.testing.assert_allclose(g, every[i], rtol=1e-4, atol=1e-4)

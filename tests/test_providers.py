@@ -59,6 +59,7 @@ def calls(rng):
         ("convolution", [x, w, normal(4)], {"kernel": (3, 3), "pad": (1, 1)}),
         ("convolution_data_grad", [normal(2, 4, 7, 7), w], {"shape": x.shape, **back}),
         ("convolution_weight_grad", [normal(2, 4, 7, 7), x], {"shape": w.shape, **back}),
+        ("convolution_grads", [normal(2, 4, 7, 7), x, w], {"bias": True, **back}),
         ("pooling", [x], {**window, "pool_type": "max", "pooling_convention": "valid", "count_include_pad": True}),
         ("batch_norm_fixed", [x, *[1 + abs(normal(12)) for _ in range(4)]],
          {"eps": 1e-3, "momentum": 0.9, "fix_gamma": False, "axis": 1}),

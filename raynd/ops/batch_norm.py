@@ -56,10 +56,13 @@ def _channel_dot(xp, a3, b3):
     return xp.matmul(a3[:, :, None, :], b3[:, :, :, None])[:, :, 0, 0].sum(axis=0)
 
 
+def channel_sum(xp, x, axis):
+    """Sums over all axes but one."""
+    return _channel_sum(xp, _as_three(wide(xp, x), axis))
+
+
 operator("channel_sum", "x, axis", inputs="x", infer=lambda x, axis: spec(x.shape[axis:axis + 1], x.dtype),
-         kernel=lambda xp, x, axis: _channel_sum(xp, _as_three(wide(xp, x), axis)),
-         vjp=lambda F, dy, x, y, axis: F.zeros_like(x[0]) + vector(F, dy, x[0], axis),
-         doc="Sums over all axes but one.")
+         kernel=channel_sum, vjp=lambda F, dy, x, y, axis: F.zeros_like(x[0]) + vector(F, dy, x[0], axis))
 
 
 def _batch_norm_train(xp, x, gamma, beta, running_mean, running_var, eps, momentum, fix_gamma, axis):

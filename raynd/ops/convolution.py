@@ -3,13 +3,16 @@
 A convolution y = conv(x, w) is linear in data and in weights, so three trilinear operators are closed under
 differentiation: ``convolution``, ``convolution_data_grad(dy, w)`` (which is also the transposed convolution,
 'deconvolution') and ``convolution_weight_grad(dy, x)``. Each one's gradients are the other two. The bias is part of
-``convolution`` and ``deconvolution`` alone. The kernels are in ``convolution_kernels.py``.
+``convolution`` and ``deconvolution`` alone. ``convolution_grads`` are all gradients of a convolution at once, which
+libraries compute faster. The kernels are in ``convolution_kernels.py``.
 """
 from __future__ import annotations
 
 from ..errors import ShapeError
 from ..spec import promote, spec
+from .batch_norm import channel_sum
 from .convolution_kernels import conv, conv_data_grad, conv_weight_grad
+from .normalization import spread
 from .registry import check_float, check_optional, operator
 from .windows import channel_axis, channels_back, channels_first, moved_back, moved_shape, per_axis
 
@@ -104,12 +107,15 @@ def _bias_grad(F, dy, channels_last):
 
 
 def _convolution_vjp(F, dy, x, y, kernel, stride, dilate, pad, num_filter, num_group, workspace, no_bias, cudnn_tune,
-                     cudnn_off, layout):
+                     cudnn_off, layout, wanted):
     data, weight, _ = x
     g = Geometry("convolution", data.shape, weight.shape, kernel, stride, dilate, pad, num_group, layout)
-    return F.convolution_data_grad(dy, weight, shape=data.shape, **g.attrs), \
-        F.convolution_weight_grad(dy, data, shape=weight.shape, **g.attrs), \
-        None if no_bias else _bias_grad(F, dy, g.last)
+    if {0, 1} <= wanted:
+        grads = F.convolution_grads(dy, data, weight, bias=2 in wanted, **g.attrs)
+        return (*grads, None)[:3]
+    return F.convolution_data_grad(dy, weight, shape=data.shape, **g.attrs) if 0 in wanted else None, \
+        F.convolution_weight_grad(dy, data, shape=weight.shape, **g.attrs) if 1 in wanted else None, \
+        _bias_grad(F, dy, g.last) if 2 in wanted else None
 
 
 _TUNING = "cudnn_tune=None, cudnn_off=False, layout=None"
@@ -118,7 +124,7 @@ operator("convolution", "data, weight, bias=None, kernel=None, stride=None, dila
          optional=("bias",), infer=_infer_convolution, kernel=_convolution, vjp=_convolution_vjp, npx="convolution",
          nd="Convolution, Convolution_v1")
 
-# -- the two gradients ---------------------------------------------------------------------------------------------
+# -- the gradients -------------------------------------------------------------------------------------------------
 
 _ATTRS = "shape, stride, dilate, pad, groups, channels_last"
 
@@ -157,6 +163,41 @@ operator("convolution_data_grad", "dy, weight, " + _ATTRS, inputs="dy, weight", 
          infer=lambda dy, weight, shape, **_: spec(shape, promote(dy.dtype, weight.dtype)))
 operator("convolution_weight_grad", "dy, x, " + _ATTRS, inputs="dy, x", kernel=_weight_grad, vjp=_weight_grad_vjp,
          infer=lambda dy, x, shape, **_: spec(shape, promote(dy.dtype, x.dtype)))
+
+
+
+def _grads(xp, dy, data, weight, bias, channels_last, **attrs):
+    result = (_data_grad(xp, dy, weight, data.shape, channels_last=channels_last, **attrs),
+              _weight_grad(xp, dy, data, weight.shape, channels_last=channels_last, **attrs))
+    return (*result, channel_sum(xp, dy, dy.ndim - 1 if channels_last else 1)) if bias else result
+
+
+def _infer_grads(dy, data, weight, bias, channels_last, **_):
+    result = spec(data.shape, dy.dtype), spec(weight.shape, dy.dtype)
+    return (*result, spec((dy.shape[-1 if channels_last else 1],), dy.dtype)) if bias else result
+
+
+def _grads_vjp(F, g, x, y, bias, channels_last, **attrs):
+    """Each gradient is bilinear in two of the inputs."""
+    attrs["channels_last"] = channels_last
+    dy, data, weight = x
+    for_data, for_weight, for_bias = (*g, None)[:3]
+    terms = []
+    if for_data is not None:
+        terms.append(_again(F, for_data, weight, **attrs))
+    if for_weight is not None:
+        terms.append(_again(F, data, for_weight, **attrs))
+    if for_bias is not None:
+        axis = dy.ndim - 1 if channels_last else 1
+        terms.append(F.zeros_like(dy) + F.reshape(for_bias, newshape=spread(dy.ndim, axis)))
+    return sum(terms[1:], start=terms[0]) if terms else None, \
+        None if for_weight is None else F.convolution_data_grad(dy, for_weight, shape=data.shape, **attrs), \
+        None if for_data is None else F.convolution_weight_grad(dy, for_data, shape=weight.shape, **attrs)
+
+
+operator("convolution_grads", "dy, data, weight, bias, stride, dilate, pad, groups, channels_last",
+         inputs="dy, data, weight", infer=_infer_grads, kernel=_grads, vjp=_grads_vjp,
+         doc="The gradients of data, weight and, if ``bias``, bias.")
 
 # -- the transposed convolution ------------------------------------------------------------------------------------
 

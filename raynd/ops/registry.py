@@ -26,7 +26,8 @@ A record is made by :func:`operator` (general), or by the family helpers in ``op
     proxies with NumPy operators; ``F.name(...)`` calls any operator. It is run once on abstract arrays for each
     (specs, attributes), and becomes a program: what it does not touch is not kept for backward. Python scalars among
     ``x`` are placeholders that may only be passed on as operands. Gradients are cast to the input's dtype and,
-    with ``broadcasts=True``, summed to its shape by the machinery.
+    with ``broadcasts=True``, summed to its shape by the machinery. A rule with a parameter ``wanted`` gets the set of
+    the numbers of the inputs whose gradients are asked for, and may leave out the others.
 ``mutates``
     Indices of inputs the operator updates, or a function of the attributes that gives them. A functional kernel returns
     their new values after its outputs; an ``inplace=True`` kernel writes into them itself (they are then private and
@@ -60,7 +61,7 @@ class Operator:
     """One operator record; see the module's text for the fields."""
     __slots__ = ("name", "signature", "inputs", "attrs", "defaults", "variadic", "infer", "kernel", "bind", "vjp",
                  "mutates", "inplace", "draws", "train", "broadcasts", "first_order_only", "outputs", "exports", "doc",
-                 "creates", "optional", "value_shape", "workspace")
+                 "creates", "optional", "value_shape", "workspace", "selective")
 
     def __init__(self, name, signature, *, infer, kernel=None, bind=None, vjp=None, inputs=None, mutates=(),
                  inplace=False, draws=0, train=False, broadcasts=False, first_order_only=False, outputs=None,
@@ -86,6 +87,7 @@ class Operator:
         self.broadcasts, self.first_order_only = broadcasts, first_order_only
         self.outputs = outputs                   # how many outputs the public function returns; None: all
         self.workspace = workspace
+        self.selective = vjp is not None and "wanted" in inspect.signature(vjp).parameters
         self.value_shape = value_shape           # the output's shape depends on values: the call waits
         exports = {"np": np, "npx": npx, "nd": nd, "method": method, "linalg": linalg, "random": random,
                    "image": image}

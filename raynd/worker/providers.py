@@ -15,11 +15,12 @@ from ..errors import MXNetError
 
 # the operators for which PyTorch has faster kernels; kept here so that asking does not import it
 TORCH_OPERATORS = frozenset((
-    "convolution", "convolution_data_grad", "convolution_weight_grad", "deconvolution", "pooling", "nd_pooling",
-    "max_pool_grad", "batch_norm_train", "batch_norm_fixed", "batch_norm_grad", "layer_norm", "layer_norm_grad",
-    "softmax", "log_softmax", "nd_softmax", "nd_log_softmax", "softmax_grad", "log_softmax_grad", "embedding_grad",
-    "rnn_predict", "rnn_keep", "rnn_train", "rnn_grad", "ctc_loss", "ctc_grad", "erf", "erfinv",
-    "gammaln", "activation", "sigmoid", "leaky_grad", "elu", "elu_grad", "gelu", "gelu_grad", "transpose",
+    "convolution", "convolution_data_grad", "convolution_grads", "convolution_weight_grad", "deconvolution",
+    "pooling", "nd_pooling", "max_pool_grad", "channel_sum", "batch_norm_train", "batch_norm_fixed",
+    "batch_norm_grad", "layer_norm", "layer_norm_grad", "softmax", "log_softmax", "nd_softmax", "nd_log_softmax",
+    "softmax_grad", "log_softmax_grad", "embedding_grad", "rnn_predict", "rnn_keep", "rnn_train", "rnn_grad",
+    "ctc_loss", "ctc_grad", "erf", "erfinv", "gammaln", "activation", "sigmoid", "leaky_grad", "elu", "elu_grad",
+    "gelu", "gelu_grad", "transpose",
 ))
 _state: dict = {}
 

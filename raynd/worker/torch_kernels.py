@@ -5,9 +5,11 @@ cases that PyTorch defines differently or computes slowly, are left to the refer
 """
 from __future__ import annotations
 
+import numpy
 import torch
 
 from ..ops.convolution import Geometry, _deconvolution_geometry
+from ..ops.convolution_kernels import conv_data_grad
 from ..ops.pooling import Windows
 from ..ops.shape import axes_order
 from . import torch_ctc, torch_recurrent  # noqa: F401
@@ -42,16 +44,33 @@ def _convolution(xp, in_specs, out_specs, attrs):
 
 def _backward(dy, x, w, attrs, which):
     n = dy.dim() - 2
-    return _aten.convolution_backward(dy, x, w, None, attrs["stride"], attrs["pad"], attrs["dilate"], False, [0] * n,
-                                      attrs["groups"], which)
+    return _aten.convolution_backward(dy, x, w, [w.shape[0]], attrs["stride"], attrs["pad"], attrs["dilate"], False,
+                                      [0] * n, attrs["groups"], which)
 
 
 def _shape_only(like, shape):
-    """A tensor of a shape whose values are not read."""
-    return like.new_empty(1).expand(shape)
+    """A tensor of a shape whose values are not read. It is contiguous, else PyTorch would copy it."""
+    return like.new_empty(shape)
 
 
 FEW_CHANNELS = 8        # oneDNN computes the gradient of data with fewer channels as if they were 16
+
+
+def _few_channels(dy, w, shape, attrs):
+    """The gradient of the data by the reference kernel."""
+    return torch.from_numpy(conv_data_grad(numpy, dy.numpy(), w.numpy(), shape[2:], attrs["stride"], attrs["dilate"],
+                                           attrs["pad"], attrs["groups"]))
+
+
+@kernel("convolution_grads")
+def _convolution_grads(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs) or attrs["channels_last"]:
+        return None
+    shape, bias, groups = in_specs[1].shape, attrs["bias"], attrs["groups"]
+    if xp.__name__ == "numpy" and groups == 1 and shape[1] <= FEW_CHANNELS:
+        return lambda dy, x, w: [_few_channels(dy, w, shape, attrs),
+                                 *_backward(dy, x, w, attrs, (False, True, bias))[1:2 + bias]]
+    return lambda dy, x, w: _backward(dy, x, w, attrs, (True, True, bias))[:2 + bias]
 
 
 @kernel("convolution_data_grad")
@@ -59,7 +78,7 @@ def _data_grad(xp, in_specs, out_specs, attrs):
     if not supported(*in_specs, *out_specs) or attrs["channels_last"]:
         return None
     if xp.__name__ == "numpy" and attrs["groups"] == 1 and attrs["shape"][1] <= FEW_CHANNELS:
-        return None
+        return lambda dy, w: _few_channels(dy, w, attrs["shape"], attrs)
 
     def run(dy, w):
         return _backward(dy, _shape_only(dy, attrs["shape"]), w, attrs, (True, False, False))[0]
@@ -184,6 +203,15 @@ def _batch_norm_grad(xp, in_specs, out_specs, attrs):
             (True, True, True))
         return dx, torch.zeros_like(gamma) if fixed else dg, db
     return run
+
+
+@kernel("channel_sum")
+def _channel_sum(xp, in_specs, out_specs, attrs):
+    if not supported(*in_specs, *out_specs):
+        return None
+    n = len(in_specs[0].shape)
+    others = [i for i in range(n) if i != attrs["axis"] % n]
+    return (lambda x: x.sum(others)) if others else None
 
 
 @kernel("layer_norm")
