@@ -355,3 +355,25 @@ def test_gradients_of_some_inputs_of_a_convolution_are_those_of_all(layout):
     for wanted in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2)):
         for i, g in zip(wanted, gradients(wanted)):
             numpy.testing.assert_allclose(g, every[i], rtol=1e-4, atol=1e-4)
+
+
+def test_writing_to_the_results_of_a_recurrent_layer_leaves_its_gradients_alone():
+    rng = numpy.random.default_rng(6)
+    values = [rng.standard_normal(s).astype("float32") * 0.3 for s in ((5, 3, 4), (4 * 6 * 12,), (1, 3, 6), (1, 3, 6))]
+
+    def gradients(write):
+        arrays = [mx.np.array(v) for v in values]
+        for a in arrays:
+            a.attach_grad()
+        with mx.autograd.record():
+            results = npx.rnn(*arrays, mode="lstm", state_size=6, num_layers=1, state_outputs=True)
+            loss = (results[0] * 2).sum()
+        if write:
+            for y in results:
+                y[:] = 7
+            assert all((y.asnumpy() == 7).all() for y in results)
+        loss.backward()
+        return [a.grad.asnumpy() for a in arrays]
+    for g, h in zip(gradients(False), gradients(True)):
+        assert abs(g).max() > 0
+        numpy.testing.assert_array_equal(g, h)

@@ -23,14 +23,13 @@ class Prepared:
 
 
 def own(xp, result, dtype, arrays=()):
-    """``result`` as a C-contiguous array of ``dtype`` that shares memory with nothing else."""
+    """``result`` as a C-contiguous array of ``dtype`` that shares memory with nothing else, unless it is read-only."""
     if not isinstance(result, xp.ndarray):
         return xp.asarray(result, dtype=dtype)
     if result.dtype != dtype:
         return xp.ascontiguousarray(result.astype(dtype)).reshape(result.shape)
-    if isinstance(result.base, xp.ndarray) or not result.flags.c_contiguous \
-            or not getattr(result.flags, "writeable", True):     # a base that is no array is a provider's own memory
-        return result.copy(order="C")
+    if isinstance(result.base, xp.ndarray) or not result.flags.c_contiguous:
+        return result.copy(order="C")        # a base that is no array is a provider's own memory
     if any(result is a for a in arrays):
         return result.copy()
     return result

@@ -104,9 +104,17 @@ def _train(xp, in_specs, out_specs, attrs):
             layers = [[w.requires_grad_() for w in weights] for weights in _leaves(g, parameters)]
             states = [s.detach().requires_grad_() for s in _states(state, state_cell)]
             y, final = _run(g, x, layers, states, mask_of if p else None)
-        # copies: a caller may write to its results, and the tape keeps its own
-        return (y.detach().clone(), *[s.detach().clone() for s in final], (x, layers, states, y, final))
+        return (*[_kept(t) for t in (y, *final)], (x, layers, states, y, final))
     return run
+
+
+def _kept(tensor):
+    """The values of a tensor that the tape keeps too: read-only, so that who writes to them copies them first."""
+    if tensor.is_cuda:
+        return tensor.detach().clone()
+    result = tensor.detach().numpy()
+    result.flags.writeable = False
+    return result
 
 
 @kernel("rnn_grad")
